@@ -53,6 +53,15 @@ static idem_status keep(reader *self, const char *name, size_t len, const idem_b
   return IDEM_OK;
 }
 
+/* A value without quotes is a token by the grammar, but servers write URLs and scopes so, too: all up to what ends one is meant. */
+static size_t take_unquoted(reader *self, const char **value) {
+  *value = self->at;
+  while (self->at<self->end && * self->at> ' ' && *self->at < 127 && *self->at != ',' &&
+         *self->at != '"')
+    self->at++;
+  return (size_t)(self->at - *value);
+}
+
 /* Behind "name =". */
 static idem_status read_value(reader *self, const char *name, size_t len) {
   idem_buf value;
@@ -64,7 +73,7 @@ static idem_status read_value(reader *self, const char *name, size_t len) {
     self->at++;
     good = take_quoted(self, &value);
   } else {
-    size_t token_len = take_token(self, &token);
+    size_t token_len = take_unquoted(self, &token);
     good = token_len && idem_buf_put(&value, token, token_len) == IDEM_OK;
   }
   idem_status status = good ? keep(self, name, len, &value) : IDEM_E_INVAL;

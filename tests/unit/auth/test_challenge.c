@@ -37,6 +37,10 @@ static void parameters_are_read_in_any_spelling(void **state) {
   expect("bearer  Resource_Metadata = \"https://x/y\" ,SCOPE=\"a\"", "https://x/y", "a", NULL);
   expect("Bearer scope=\"a \\\"quoted\\\" word\"", NULL, "a \"quoted\" word", NULL);
   expect("Bearer scope=\"\"", NULL, "", NULL);
+  expect("Bearer resource_metadata=https://x:1/y?a=b, scope=files:read", "https://x:1/y?a=b",
+         "files:read", NULL);
+  expect("Bearer resource_metadata=http://127.0.0.1:7/m error=invalid_token",
+         "http://127.0.0.1:7/m", NULL, "invalid_token");
 }
 
 static void other_schemes_do_not_speak_for_ours(void **state) {
