@@ -73,6 +73,7 @@ void idem__key_unref(idem__key *key); /* takes NULL */
 typedef struct idem__key_set {
   idem__key *keys[IDEM__KEYS_MAX];
   size_t count;
+  bool cut; /* there are more, which nobody looks at */
 } idem__key_set;
 /* Takes the place of what the set held with the keys of a JWKS (RFC 7517) that can verify something here; those that are
  * in both stay the same. INVAL: no such document, or no such key in it; NOMEM. The set is then as it was. */

@@ -213,9 +213,11 @@ static idem_status add_key(const set_reader *self, yyjson_val *entry) {
 static idem_status add_keys(const set_reader *self, yyjson_val *keys) {
   yyjson_arr_iter all = yyjson_arr_iter_with(keys);
   idem_status status = IDEM_OK;
-  for (yyjson_val *one; status != IDEM_E_NOMEM && self->set->count < IDEM__KEYS_MAX &&
-                        (one = yyjson_arr_iter_next(&all));)
-    status = add_key(self, one);
+  for (yyjson_val *one;
+       status != IDEM_E_NOMEM && !self->set->cut && (one = yyjson_arr_iter_next(&all));) {
+    self->set->cut = self->set->count == IDEM__KEYS_MAX;
+    if (!self->set->cut) status = add_key(self, one);
+  }
   return status == IDEM_E_NOMEM ? status : IDEM_OK;
 }
 

@@ -23,6 +23,8 @@ typedef struct idem__key_source {
   char *issuer, *jwks_file, *jwks_url; /* NULL: not that */
   char *found_url;                     /* by its metadata; NULL: not yet */
   unsigned place;                      /* of its metadata, that is asked */
+  const char *trouble;                 /* with metadata that came; NULL: none did */
+  bool told_cut;                       /* that it has too many keys */
   idem__key_set keys;
   struct idem__shared_keys *shared;
   idem_list member;    /* in that one's */

@@ -84,12 +84,21 @@ idem_status idem_http_check_keys(const char *jwks, size_t len, unsigned algorith
   return status;
 }
 
+static void tell_cut(idem__key_source *source) {
+  if (source->keys.cut && !source->told_cut)
+    idem_logf(source->guard->log, IDEM_LOG_WARN, "an issuer has too many keys",
+              "%s: the first %u are looked at, and tokens of others refused", source->issuer,
+              IDEM__KEYS_MAX);
+  source->told_cut = source->keys.cut;
+}
+
 static bool take_keys(idem__key_source *source, const char *body, size_t len) {
   idem__guard *guard = source->guard;
   const char *why = "";
   idem_status status =
       idem__key_set_read(&source->keys, &guard->alloc, guard->crypto, body, len, &why);
   if (status != IDEM_OK) tell(source, status == IDEM_E_NOMEM ? "no memory" : why, "");
+  if (status == IDEM_OK) tell_cut(source);
   return status == IDEM_OK;
 }
 
@@ -172,9 +181,11 @@ static void on_metadata(const idem_fetch_answer *answer, void *user) {
   const char *why = answer->status == IDEM_OK ? "not answered with 200" : answer->why;
   idem_status status = IDEM_E_INVAL;
   source->fetch = NULL;
-  if (answer->status == IDEM_OK && answer->http_status == 200)
+  if (answer->status == IDEM_OK && answer->http_status == 200) {
     status = idem__issuer_read(&source->guard->alloc, source->issuer, answer->body,
                                answer->body_len, &source->found_url, &why);
+    if (status != IDEM_OK && !source->trouble) source->trouble = why;
+  }
   if (status == IDEM_OK) {
     status = fetch_keys(source);
   } else {
@@ -182,7 +193,7 @@ static void on_metadata(const idem_fetch_answer *answer, void *user) {
     status = fetch_metadata(source);
   }
   if (status == IDEM_OK) return;
-  tell(source, "where they are was asked for", why);
+  tell(source, "where they are was asked for", source->trouble ? source->trouble : why);
   end_fetch(source, false);
 }
 
@@ -201,6 +212,7 @@ static idem_status fetch_metadata(idem__key_source *source) {
 
 static void begin(idem__key_source *source) {
   source->place = 0;
+  source->trouble = NULL;
   if (source->jwks_file) {
     idem__shared_keys_end(source, read_file(source));
   } else {

@@ -16,6 +16,18 @@ static void answer_keys(world *in, script_conn *conn) {
   script_answer(conn, "200 OK", "Content-Type: application/json\r\n", body);
 }
 
+/* One key under many names. */
+static void answer_many(world *in, script_conn *conn) {
+  static char body[65536];
+  snprintf(body, sizeof body, "{\"keys\":[");
+  for (size_t i = 0; i < 65; i++) {
+    if (i) strcat(body, ",");
+    jwt_put_jwk(body, sizeof body, &in->keys[0]);
+  }
+  strcat(body, "]}");
+  script_answer(conn, "200 OK", "Content-Type: application/json\r\n", body);
+}
+
 static void send_much(script_conn *conn, size_t bytes) {
   static char piece[65536];
   memset(piece, ' ', sizeof piece - 1);
@@ -24,7 +36,9 @@ static void send_much(script_conn *conn, size_t bytes) {
 
 static void serve_keys(world *in, script_conn *conn) {
   in->jwks++;
-  if (strcmp(in->manner, "huge") == 0) {
+  if (strcmp(in->manner, "many") == 0) {
+    answer_many(in, conn);
+  } else if (strcmp(in->manner, "huge") == 0) {
     script_send(conn, "HTTP/1.1 200 OK\r\nContent-Length: 10485760\r\n\r\n");
     send_much(conn, 1 << 20);
   } else if (strcmp(in->manner, "endless") == 0) {
@@ -85,7 +99,8 @@ void open_server(world *in, const idem_http_auth *auth, idem_http_opts http) {
       idem_server_add_tool(in->server, &(idem_tool){.name = "who", .fn = say_who}, NULL, 0),
       IDEM_OK);
   http.auth = auth;
-  idem_serve_opts serve = {.server = in->server, .http = &http, .grace_ms = 20, .alloc = in->alloc};
+  idem_serve_opts serve = {
+      .server = in->server, .http = &http, .grace_ms = 20, .log = in->log, .alloc = in->alloc};
   assert_int_equal(idem_serve(&in->loop, "http://127.0.0.1:0/mcp", &serve, &in->listener), IDEM_OK);
   snprintf(in->url, sizeof in->url, "%s", idem_listener_url(in->listener));
 }
@@ -96,6 +111,17 @@ void open_issuer(world *in) {
   idem__guard_pause_ms = 60000; /* unless a test says otherwise nothing is fetched twice */
   in->issuer = script_start(&in->loop, on_issuer, in);
   snprintf(in->issuer_url, sizeof in->issuer_url, "http://127.0.0.1:%d", script_port(in->issuer));
+}
+
+static void keep_line(void *ctx, const char *line, size_t len) {
+  world *in = ctx;
+  size_t at = strlen(in->logged);
+  snprintf(in->logged + at, sizeof in->logged - at, "%.*s", (int)len, line);
+}
+
+void open_log(world *in) {
+  idem_log_opts opts = {.level = IDEM_LOG_WARN, .write = keep_line, .write_ctx = in};
+  assert_int_equal(idem_log_new(&opts, &in->log), IDEM_OK);
 }
 
 void add_key(world *in, const char *id, const char *algorithm) {
@@ -132,6 +158,7 @@ void close_world(world *in) {
   if (in->listener) idem_listener_stop(in->listener, on_stopped, in);
   while (in->listener && !in->stopped) uv_run(&in->loop, UV_RUN_ONCE);
   idem_server_free(in->server);
+  idem_log_free(in->log);
   script_stop(in->issuer);
   uv_run(&in->loop, UV_RUN_DEFAULT);
   assert_int_equal(uv_loop_close(&in->loop), 0);

@@ -23,11 +23,13 @@ typedef struct world {
   size_t key_count;
   /* What the issuer does. */
   int metadata, jwks, introspections, strangers;
-  const char
-      *manner; /* of its keys: "", "huge", "endless", "500", "redirect", "silent", "elsewhere" */
+  const char *
+      manner; /* of its keys: "", "many", "huge", "endless", "500", "redirect", "silent", "elsewhere" */
   char last_form[4096], last_authorization[256];
   const char *introspection; /* what it says of opaque tokens */
   script_conn *held;
+  idem_log *log; /* of the listener; NULL: none. open_log makes one */
+  char logged[4096];
   const idem_alloc *alloc; /* of the listener; NULL: the usual one */
   const char *proofs[2];   /* DPoP headers of what is sent next; NULL: none */
   const char *again;       /* a second Authorization header of what is sent next; NULL: none */
@@ -44,6 +46,8 @@ typedef struct outcome {
 } outcome;
 
 void open_issuer(world *in);
+/* Before open_server: warnings go to in->logged. */
+void open_log(world *in);
 void open_server(world *in, const idem_http_auth *auth, idem_http_opts http);
 /* Publishes one more. */
 void add_key(world *in, const char *id, const char *algorithm);

@@ -586,6 +586,38 @@ static void who_lacks_a_scope_is_told_all_that_it_needs(void **state) {
   close_world(&w);
 }
 
+/* The last place is empty; what the first one said is the reason. */
+static void metadata_of_another_issuer_are_the_reason(void **state) {
+  (void)state;
+  world w;
+  char token[TOKEN];
+  open_issuer(&w);
+  open_log(&w);
+  add_key(&w, "k1", "ES256");
+  strcat(w.issuer_url, "/");
+  idem_http_issuer issuer = {.issuer = w.issuer_url};
+  open_server(&w, &(idem_http_auth){.issuers = &issuer, .issuer_count = 1}, (idem_http_opts){0});
+  snprintf(token, sizeof token, "%s", token_of(&w, &w.keys[0], ""));
+  w.issuer_url[strlen(w.issuer_url) - 1] = 0; /* the issuer itself knows of no slash */
+  assert_int_equal(status_of(&w, token), 503);
+  if (!strstr(w.logged, "its metadata is of another issuer")) fail_msg("%s", w.logged);
+  close_world(&w);
+}
+
+static void keys_that_are_too_many_are_told_of(void **state) {
+  (void)state;
+  world w;
+  open_issuer(&w);
+  open_log(&w);
+  add_key(&w, "k1", "ES256");
+  idem_http_issuer issuer = {.issuer = w.issuer_url};
+  open_server(&w, &(idem_http_auth){.issuers = &issuer, .issuer_count = 1}, (idem_http_opts){0});
+  w.manner = "many";
+  assert_int_equal(status_of(&w, token_of(&w, &w.keys[0], "")), 200);
+  if (!strstr(w.logged, "an issuer has too many keys")) fail_msg("%s", w.logged);
+  close_world(&w);
+}
+
 static void options_that_make_no_sense_are_refused(void **state) {
   (void)state;
   world w;
@@ -640,6 +672,8 @@ int main(void) {
       cmocka_unit_test(every_allocation_of_a_guard_may_fail),
       cmocka_unit_test(opaque_tokens_are_asked_about_once_in_a_while),
       cmocka_unit_test(who_lacks_a_scope_is_told_all_that_it_needs),
+      cmocka_unit_test(metadata_of_another_issuer_are_the_reason),
+      cmocka_unit_test(keys_that_are_too_many_are_told_of),
       cmocka_unit_test(options_that_make_no_sense_are_refused),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);

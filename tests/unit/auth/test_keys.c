@@ -158,6 +158,7 @@ static void key_sets_are_bounded(void **state) {
   at += (size_t)sprintf(text + at, "]}");
   assert_int_equal(idem__key_set_read(&set, &alloc, &fake, text, at, &why), IDEM_OK);
   assert_int_equal(set.count, IDEM__KEYS_MAX);
+  assert_true(set.cut);
   idem__key_set_deinit(&set);
   free(text);
 }
