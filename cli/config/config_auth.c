@@ -133,6 +133,20 @@ static void take_introspection(serve_config *self, yyjson_val *value, auth_confi
   auth->http.introspection_s = (uint32_t)config_number(value, "seconds", 0);
 }
 
+/* Beside the issuer; of opaque tokens nobody else says where they are had. */
+static void take_servers(serve_config *self, yyjson_val *list, auth_config *auth) {
+  yyjson_val *item;
+  size_t i, max;
+  const char *fault;
+  const char **servers = memory_zeroed(&self->memory, yyjson_arr_size(list) + 1, sizeof *servers);
+  yyjson_arr_foreach(list, i, max, item) {
+    servers[i] = yyjson_get_str(item);
+    if (idem_http_check_url(servers[i], true, &fault) != IDEM_OK)
+      source_fault(&self->source, item, "auth: authorization_servers: %s", fault);
+  }
+  if (list) auth->http.authorization_servers = servers;
+}
+
 static void take_proofs(yyjson_val *value, auth_config *auth) {
   if (!value) return;
   auth->http.proofs =
@@ -183,6 +197,7 @@ void config_auth(serve_config *self, yyjson_val *value) {
   yyjson_val *authorities = yyjson_obj_get(value, "ca_file");
   take_issuer(self, value, auth);
   take_introspection(self, yyjson_obj_get(value, "introspection"), auth);
+  take_servers(self, yyjson_obj_get(value, "authorization_servers"), auth);
   take_proofs(yyjson_obj_get(value, "dpop"), auth);
   auth->http.algorithms = take_algorithms(value);
   take_methods(self, yyjson_obj_get(value, "methods"), auth);
@@ -199,4 +214,7 @@ void config_auth(serve_config *self, yyjson_val *value) {
         config_file(self, (config_owner){"server", "auth"}, authorities, "ca_file");
   if (!auth->issuer.issuer && !auth->http.introspection_url)
     source_fault(&self->source, value, "auth: needs an issuer, or introspection");
+  else if (!auth->issuer.issuer && !auth->http.authorization_servers)
+    source_note(&self->source, value,
+                "auth: clients are not told where to get tokens: name authorization_servers");
 }

@@ -230,6 +230,9 @@ typedef struct idem_http_auth {
   const char *introspection_id;
   const char *introspection_secret;
   uint32_t introspection_s; /* how long an answer holds at most; 0: 60 */
+  /* Where clients get tokens, for the metadata, beside the issuers: of opaque tokens nobody else says it. At most 16, ends with
+   * NULL; NULL: the issuers alone. */
+  const char *const *authorization_servers;
   idem_http_proofs proofs;
   unsigned proof_algorithms; /* bits of idem_http_algorithm; 0: all */
   bool

@@ -16,7 +16,9 @@ static idem_status put_string(idem_buf *out, const char *before, const char *tex
   return status == IDEM_OK ? idem_text_json_string(out, text, len) : status;
 }
 
+/* A list of none is left out (RFC 9728, 3.2). */
 static idem_status put_issuers(const idem__protected *self, idem_buf *out) {
+  if (!self->issuer_count) return IDEM_OK;
   idem_status status = idem_buf_puts(out, ",\"authorization_servers\":[");
   for (size_t i = 0; i < self->issuer_count && status == IDEM_OK; i++)
     status = put_string(out, i ? "," : "", self->issuers[i], strlen(self->issuers[i]));

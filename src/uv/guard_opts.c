@@ -147,11 +147,33 @@ static idem_status write_challenges(idem__guard *guard) {
   return status == IDEM_OK ? write_challenge(guard, &plain, &guard->challenge) : status;
 }
 
+static bool is_named(const char *const *named, size_t count, const char *server) {
+  for (size_t i = 0; i < count; i++)
+    if (strcmp(named[i], server) == 0) return true;
+  return false;
+}
+
+/* Who gives tokens: the issuers, and who else is said to. */
+static idem_status name_servers(const idem__guard *guard, const idem_http_auth *opts,
+                                const char **named, size_t *count) {
+  const char *const *servers = opts->authorization_servers;
+  for (*count = 0; *count < guard->issuer_count; ++*count) named[*count] = guard->issuers[*count];
+  for (size_t i = 0; servers && servers[i]; i++) {
+    const char *why = i < ISSUERS_MAX ? asked_fault(servers[i], true) : "there are too many";
+    if (why) return tell(guard, why, "authorization_servers");
+    if (!is_named(named, *count, servers[i])) named[(*count)++] = servers[i];
+  }
+  return IDEM_OK;
+}
+
 static idem_status describe(idem__guard *guard, const idem_http_auth *opts) {
   idem_buf text;
+  const char *named[2 * ISSUERS_MAX];
+  size_t count;
+  if (name_servers(guard, opts, named, &count) != IDEM_OK) return IDEM_E_INVAL;
   guard->protected_ = (idem__protected){.resource = guard->resource,
-                                        .issuers = (const char *const *)guard->issuers,
-                                        .issuer_count = guard->issuer_count,
+                                        .issuers = named,
+                                        .issuer_count = count,
                                         .scopes = guard->scopes,
                                         .name = guard->name,
                                         .offers_proofs = opts->proofs != IDEM_HTTP_PROOFS_TAKEN,
@@ -159,6 +181,8 @@ static idem_status describe(idem__guard *guard, const idem_http_auth *opts) {
                                         .proof_algorithms = opts->proof_algorithms};
   idem_buf_init(&text, &guard->alloc, DOCUMENT_BYTES);
   idem_status status = idem__protected_document(&guard->protected_, &text);
+  guard->protected_.issuers = NULL; /* they are in the document */
+  guard->protected_.issuer_count = 0;
   if (status == IDEM_OK) {
     guard->document = idem__strndup(&guard->alloc, text.data, text.len);
     status = guard->document ? IDEM_OK : IDEM_E_NOMEM;

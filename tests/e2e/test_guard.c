@@ -136,6 +136,26 @@ static void two_tokens_are_a_malformed_request(void **state) {
   close_world(&w);
 }
 
+/* Of opaque tokens no issuer says where they are had. */
+static void metadata_name_who_gives_opaque_tokens(void **state) {
+  (void)state;
+  static const char *const servers[] = {"https://login.example", "https://login.example", NULL};
+  world w;
+  char url[256];
+  open_issuer(&w);
+  idem_http_auth auth = {.introspection_url = "https://as.example/i",
+                         .authorization_servers = servers};
+  open_server(&w, &auth, (idem_http_opts){0});
+  snprintf(url, sizeof url, "%.*s/.well-known/oauth-protected-resource", (int)(strlen(w.url) - 4),
+           w.url);
+  outcome out = {.in = &w, .status = -1};
+  idem_fetch_start(&w.loop, &(idem_fetch_opts){.url = url, .proxy = ""}, on_answer, &out, NULL);
+  wait_for(&w, &out);
+  if (!strstr(out.body, "\"authorization_servers\":[\"https://login.example\"],"))
+    fail_msg("%s", out.body);
+  close_world(&w);
+}
+
 /* ---------------------------------------------------------------- attacks */
 
 static void expect_refusal(world *in, const char *what, const char *token) {
@@ -625,6 +645,7 @@ static void options_that_make_no_sense_are_refused(void **state) {
   idem_http_issuer plain = {.issuer = "http://as.example"}, nobody = {.issuer = ""};
   idem_http_issuer plain_keys = {.issuer = "https://as.example", .jwks_url = "http://as.example/k"};
   idem_http_issuer missing = {.issuer = "https://as.example", .jwks_file = "/nonexistent/jwks"};
+  static const char *const plain_servers[] = {"http://as.example", NULL};
   const idem_http_auth bad[] = {
       {.issuer_count = 0},
       {.issuers = &plain, .issuer_count = 1},
@@ -635,6 +656,7 @@ static void options_that_make_no_sense_are_refused(void **state) {
       {.issuers = &good, .issuer_count = 1, .resource = "mcp"},
       {.issuers = &good, .issuer_count = 1, .required_scope = "a\"b"},
       {.issuers = &good, .issuer_count = 1, .introspection_url = "http://as.example/i"},
+      {.issuers = &good, .issuer_count = 1, .authorization_servers = plain_servers},
   };
   open_issuer(&w);
   idem_server_opts opts = {.name = "t", .version = "1"};
@@ -657,6 +679,7 @@ int main(void) {
       cmocka_unit_test(every_way_to_sign_is_verified),
       cmocka_unit_test(who_has_none_is_told_where_to_get_one),
       cmocka_unit_test(metadata_are_at_both_places_for_everybody),
+      cmocka_unit_test(metadata_name_who_gives_opaque_tokens),
       cmocka_unit_test(tokens_of_the_operator_open_as_ever),
       cmocka_unit_test(two_tokens_are_a_malformed_request),
       cmocka_unit_test(forged_tokens_are_refused_and_nothing_they_name_is_asked),

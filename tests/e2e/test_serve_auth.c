@@ -264,6 +264,15 @@ static void what_does_not_go_together_is_explained(void **state) {
   check("{\"auth\":{\"issuer\":\"https://i.example\",\"introspection\":{\"url\":\"https://"
         "i.example/i\",\"id\":\"x\",\"secret\":{\"env\":\"NOT_THERE_AT_ALL\"}}}}",
         1, "auth introspection: the environment has no NOT_THERE_AT_ALL", NO_FLAGS);
+  check("{\"auth\":{\"introspection\":{\"url\":\"https://i.example/i\"}}}", 0,
+        "clients are not told where to get tokens: name authorization_servers", NO_FLAGS);
+  assert_null(strstr(check_says("{\"auth\":{\"introspection\":{\"url\":\"https://i.example/i\"},"
+                                "\"authorization_servers\":[\"https://i.example\"]}}",
+                                0, NO_FLAGS),
+                     "authorization_servers"));
+  check("{\"auth\":{\"introspection\":{\"url\":\"https://i.example/i\"},"
+        "\"authorization_servers\":[\"https://i.example\",\"http://i.example\"]}}",
+        1, "auth: authorization_servers: it must be https", NO_FLAGS);
   check("{\"tools\":{\"t\":{\"run\":[\"true\"],\"scopes\":\"a\"}}}", 1, "scopes need \"auth\"",
         NO_FLAGS);
   check("{\"tools\":{\"t\":{\"run\":[\"true\"],\"env\":{\"A\":{\"claim\":\"a\"}}}}}", 1,

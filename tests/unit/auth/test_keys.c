@@ -295,7 +295,11 @@ static void a_protected_server_says_who_gives_tokens_for_it(void **state) {
       "Bearer "
       "resource_metadata=\"https://h.example:8/.well-known/oauth-protected-resource/a/mcp\", "
       "scope=\"read\", error=\"invalid_token\", error_description=\"no\"");
-  self.resource = "https://h.example/";
+  self = (idem__protected){.resource = "https://h.example/"};
+  text.len = 0;
+  assert_int_equal(idem__protected_document(&self, &text), IDEM_OK);
+  idem_buf_put(&text, "", 1);
+  assert_null(strstr(text.data, "authorization_servers")); /* RFC 9728, 3.2: no list of none */
   assert_int_equal(idem__protected_paths(&self, &alloc, paths), IDEM_OK);
   assert_null(paths[1]);
   idem__free(&alloc, paths[0]);
