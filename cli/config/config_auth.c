@@ -166,6 +166,17 @@ static void take_methods(serve_config *self, yyjson_val *methods, auth_config *a
   auth->method_count = count;
 }
 
+static void take_implied(serve_config *self, yyjson_val *given, auth_config *auth) {
+  yyjson_val *key, *value;
+  size_t i, max, at = 0;
+  const char **pairs = memory_zeroed(&self->memory, 2 * yyjson_obj_size(given) + 1, sizeof *pairs);
+  idem_each_member(given, i, max, key, value) {
+    pairs[at++] = yyjson_get_str(key);
+    pairs[at++] = yyjson_get_str(value);
+  }
+  if (given) auth->http.scope_implies = pairs;
+}
+
 /* Everything that there is to ask for. */
 static void gather(serve_config *self, idem_buf *out, const char *scopes) {
   if (!scopes || !*scopes) return;
@@ -201,6 +212,7 @@ void config_auth(serve_config *self, yyjson_val *value) {
   take_proofs(yyjson_obj_get(value, "dpop"), auth);
   auth->http.algorithms = take_algorithms(value);
   take_methods(self, yyjson_obj_get(value, "methods"), auth);
+  take_implied(self, yyjson_obj_get(value, "scope_implies"), auth);
   auth->http.resource = take_url(self, value, "resource", true, "tokens would travel in the clear");
   auth->http.audience = config_text(value, "audience");
   auth->http.principal_claim = config_text(value, "principal");

@@ -224,7 +224,9 @@ typedef struct idem_http_auth {
       principal_claim; /* who asks; NULL: "sub". With several issuers the issuer stands before it */
   const char *required_scope; /* words: whoever lacks one is refused everything */
   const char *scopes;         /* words that the metadata offer; NULL: required_scope */
-  const char *name;           /* of the server, for people */
+  /* Pairs: a scope, and the words that who has it has, too; theirs count likewise. At most 64, ends with NULL; NULL: a scope is itself alone. */
+  const char *const *scope_implies;
+  const char *name; /* of the server, for people */
   /* Tokens that are no JWTs (RFC 7662): who is asked, as whom. NULL: such tokens are refused. */
   const char *introspection_url;
   const char *introspection_id;

@@ -98,6 +98,8 @@ typedef struct idem__token_rules {
   uint64_t skew_s;
   const char *principal_claim;
   bool access_tokens_alone; /* typ must be at+jwt (RFC 9068) */
+  char *const
+      *implies; /* pairs: a scope, and the words that it implies; ends with NULL; may be NULL */
 } idem__token_rules;
 /* A NumericDate among the claims; false: it is none. Absent: `otherwise`. */
 bool idem__claim_time(yyjson_val *claims, const char *name, uint64_t otherwise, uint64_t *out);

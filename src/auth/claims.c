@@ -137,6 +137,19 @@ static idem_status name_principal(const idem__token_rules *rules, yyjson_val *ro
   return status == IDEM_E_LIMIT ? IDEM_E_INVAL : status;
 }
 
+/* A broad scope has narrower ones in it, as the operator says, and these may have others. */
+static idem_status add_implied(const idem__token_rules *rules, idem_buf *scope) {
+  idem_status status = IDEM_OK;
+  size_t before = 0;
+  while (status == IDEM_OK && rules->implies && scope->len != before) {
+    before = scope->len;
+    for (char *const *pair = rules->implies; *pair && status == IDEM_OK; pair += 2)
+      if (idem__scope_covers(scope->data, pair[0]))
+        status = idem__scope_add(scope, pair[1], strlen(pair[1]));
+  }
+  return status;
+}
+
 /* Whatever cannot be told must not look like a token that anybody may show. */
 static idem_status bind(idem__grant **grant, const char **why) {
   yyjson_val *claims = yyjson_doc_get_root((*grant)->claims);
@@ -160,6 +173,7 @@ static idem_status make_grant(const idem__token_rules *rules, const idem_alloc *
   if (status == IDEM_OK) {
     *why = "the token grants more than can be looked at";
     status = gather_scopes(root, &scope);
+    if (status == IDEM_OK) status = add_implied(rules, &scope);
     if (status == IDEM_E_LIMIT) status = IDEM_E_INVAL;
   }
   if (status == IDEM_OK) {

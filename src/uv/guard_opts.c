@@ -9,6 +9,7 @@
 #define SKEW_S 30u
 #define INTROSPECTION_S 60u
 #define ISSUERS_MAX 16u
+#define IMPLIES_MAX 64u
 #define DOCUMENT_BYTES 65536u
 
 _Static_assert(IDEM_HTTP_EDDSA == 1 << IDEM__EDDSA && IDEM_HTTP_ES256 == 1 << IDEM__ES256 &&
@@ -259,11 +260,30 @@ static idem_status take_scopes(idem__guard *guard, const idem_http_auth *opts) {
              : IDEM_E_NOMEM;
 }
 
+static idem_status take_implied(idem__guard *guard, const idem_http_auth *opts) {
+  const char *const *given = opts->scope_implies;
+  size_t count = 0;
+  while (given && count <= 2 * IMPLIES_MAX && given[count]) count++;
+  if (count > 2 * IMPLIES_MAX || count % 2)
+    return tell(guard, "it is no list of pairs, or too long", "scope_implies");
+  guard->implies = idem__calloc(&guard->alloc, (count + 1) * sizeof *guard->implies);
+  if (!guard->implies) return IDEM_E_NOMEM;
+  for (size_t i = 0; i < count; i++) {
+    bool one = i % 2 || (*given[i] && !strchr(given[i], ' '));
+    if (!one || !idem__scope_is_good(given[i]) || strlen(given[i]) > IDEM__SCOPE_BYTES / 2)
+      return tell(guard, "a scope has a character that no scope has, or is too long",
+                  "scope_implies");
+    if (!copy(guard, given[i], &guard->implies[i])) return IDEM_E_NOMEM;
+  }
+  return IDEM_OK;
+}
+
 idem_status idem__guard_take(idem__guard *guard, const idem_http_auth *opts, const char *url) {
   const char *claim = opts->principal_claim ? opts->principal_claim : "sub";
   idem_status status = take_resource(guard, opts, url);
   if (status == IDEM_OK) status = take_issuers(guard, opts);
   if (status == IDEM_OK) status = take_scopes(guard, opts);
+  if (status == IDEM_OK) status = take_implied(guard, opts);
   if (status == IDEM_OK) status = take_introspection(guard, opts);
   if (status != IDEM_OK) return status;
   if (!copy(guard, claim, &guard->principal_claim) || !copy(guard, opts->name, &guard->name) ||
@@ -276,7 +296,8 @@ idem_status idem__guard_take(idem__guard *guard, const idem_http_auth *opts, con
                                      .algorithms = opts->algorithms,
                                      .skew_s = opts->skew_s ? opts->skew_s : SKEW_S,
                                      .principal_claim = guard->principal_claim,
-                                     .access_tokens_alone = opts->access_tokens_alone};
+                                     .access_tokens_alone = opts->access_tokens_alone,
+                                     .implies = guard->implies};
   status = take_proofs(guard, opts, url);
   return status == IDEM_OK ? describe(guard, opts) : status;
 }
@@ -300,4 +321,6 @@ void idem__guard_free_options(idem__guard *guard) {
   }
   idem__free(alloc, guard->sources);
   idem__free(alloc, guard->issuers);
+  for (size_t i = 0; guard->implies && guard->implies[i]; i++) idem__free(alloc, guard->implies[i]);
+  idem__free(alloc, guard->implies);
 }

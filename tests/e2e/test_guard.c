@@ -657,6 +657,7 @@ static void options_that_make_no_sense_are_refused(void **state) {
       {.issuers = &good, .issuer_count = 1, .required_scope = "a\"b"},
       {.issuers = &good, .issuer_count = 1, .introspection_url = "http://as.example/i"},
       {.issuers = &good, .issuer_count = 1, .authorization_servers = plain_servers},
+      {.issuers = &good, .issuer_count = 1, .scope_implies = plain_servers}, /* no pair */
   };
   open_issuer(&w);
   idem_server_opts opts = {.name = "t", .version = "1"};

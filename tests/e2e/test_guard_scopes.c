@@ -178,6 +178,34 @@ static void a_method_may_need_scopes_too(void **state) {
   close_world(&w);
 }
 
+/* A broad scope has narrower ones in it, and these others; not the other way round. */
+static void a_scope_may_imply_others(void **state) {
+  (void)state;
+  static const char *const implies[] = {"all",  "admin mail", "admin", "files:read",
+                                        "loop", "loop",       NULL};
+  static const struct {
+    const char *claims;
+    int status;
+  } cases[] = {{",\"scope\":\"all\"", 200},
+               {",\"scope\":\"loop admin\"", 200},
+               {",\"scope\":\"loop files:read mail\"", 403},
+               {"", 403}};
+  world w;
+  outcome out;
+  open_issuer(&w);
+  add_key(&w, "k1", "ES256");
+  idem_http_issuer issuer = {.issuer = w.issuer_url};
+  idem_http_auth auth = {.issuers = &issuer, .issuer_count = 1, .scope_implies = implies};
+  open_server(&w, &auth, (idem_http_opts){0});
+  fill(&w);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    ask(&w, token_of(&w, &w.keys[0], cases[i].claims), "tools/call", "secret_tool",
+        ASK("tools/call", "\"name\":\"secret_tool\","), &out);
+    if (out.status != cases[i].status) fail_msg("%s: %d", cases[i].claims, out.status);
+  }
+  close_world(&w);
+}
+
 /* Who is told of one need after the other has a person asked twice. */
 static void what_a_method_and_its_object_need_is_said_together(void **state) {
   (void)state;
@@ -345,6 +373,7 @@ int main(void) {
       cmocka_unit_test(a_token_that_reaches_it_may_and_its_claims_are_the_handlers),
       cmocka_unit_test(lists_show_what_the_caller_may_use),
       cmocka_unit_test(a_method_may_need_scopes_too),
+      cmocka_unit_test(a_scope_may_imply_others),
       cmocka_unit_test(what_a_method_and_its_object_need_is_said_together),
       cmocka_unit_test(what_needs_scopes_is_cached_for_its_reader_alone),
       cmocka_unit_test(bearers_of_the_operators_token_may_do_everything),
