@@ -104,11 +104,13 @@ idem_status idem__auth_server_default(const idem_alloc *alloc, const char *origi
                                       idem__auth_server *out);
 void idem__auth_server_deinit(const idem_alloc *alloc, idem__auth_server *server);
 
+#define IDEM__AUTH_OTHERS 3u
 typedef struct idem__auth_resource {
   char *resource;
-  char *server; /* the first authorization server */
-  char *scopes; /* all that it knows; NULL: it does not say */
-  bool binds;   /* takes only tokens that are bound to a key (DPoP) */
+  char *server;                    /* the first authorization server that may be asked ... */
+  char *others[IDEM__AUTH_OTHERS]; /* ... and those behind it; NULL: no more */
+  char *scopes;                    /* all that it knows; NULL: it does not say */
+  bool binds;                      /* takes only tokens that are bound to a key (DPoP) */
 } idem__auth_resource;
 idem_status idem__auth_resource_read(const idem_alloc *alloc, const char *body, size_t len,
                                      idem__auth_resource *out, const char **why);

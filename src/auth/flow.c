@@ -26,6 +26,15 @@ void flow_fail(idem__auth_flow *flow, const char *format, ...) {
   flow->step = (idem__auth_step){.want = IDEM__AUTH_FAILED, .why = why ? why : "no memory"};
 }
 
+void flow_note(idem__auth_flow *flow, const char *format, ...) {
+  char sentence[512];
+  va_list args;
+  va_start(args, format);
+  int len = vsnprintf(sentence, sizeof sentence, format, args);
+  va_end(args);
+  if (len >= 0 && !flow->texts[TEXT_TROUBLE]) flow_copy(flow, TEXT_TROUBLE, sentence);
+}
+
 bool flow_good(idem__auth_flow *flow, idem_status status) {
   if (status != IDEM_OK) flow_fail(flow, status == IDEM_E_NOMEM ? "no memory" : "it is too long");
   return status == IDEM_OK;
@@ -274,6 +283,7 @@ void idem__auth_flow_free(idem__auth_flow *flow) {
     idem_buf_deinit(buffers[i]);
   }
   idem__free(&alloc, flow->resource_scopes);
+  flow_forget_others(flow);
   idem__auth_server_deinit(&alloc, &flow->server);
   idem__free(&alloc, flow);
 }

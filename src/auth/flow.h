@@ -52,6 +52,7 @@ typedef enum flow_text {
   TEXT_REFRESH_TOKEN,
   TEXT_SERVER_NONCE, /* for the next proof to the token endpoint */
   TEXT_RESOURCE_NONCE,
+  TEXT_TROUBLE, /* the first that was met where there are more places to look */
   TEXT_WHY,
   TEXT_COUNT
 } flow_text;
@@ -76,7 +77,8 @@ struct idem__auth_flow {
   char *texts[TEXT_COUNT];
   char *resource_scopes;
   idem__auth_server server;
-  idem__auth_method method; /* of the client below */
+  char *others[IDEM__AUTH_OTHERS]; /* that the resource names, too */
+  idem__auth_method method;        /* of the client below */
   uint64_t expires_s, device_until_s, interval_ms;
   idem_buf url, form, header, proof, bearer;
 };
@@ -85,6 +87,8 @@ struct idem__auth_flow {
 bool flow_set(idem__auth_flow *flow, flow_text which, const char *value, size_t len);
 bool flow_copy(idem__auth_flow *flow, flow_text which, const char *value); /* takes NULL */
 void flow_fail(idem__auth_flow *flow, const char *format, ...) IDEM_PRINTF(2, 3);
+/* The same sentence, for when nothing better is found; the first one counts. */
+void flow_note(idem__auth_flow *flow, const char *format, ...) IDEM_PRINTF(2, 3);
 /* Asks: GET, or POST of flow->form. The url is the flow's. */
 void flow_fetch(idem__auth_flow *flow, flow_state state, const char *url);
 void flow_post(idem__auth_flow *flow, flow_state state, const char *url);
@@ -102,6 +106,7 @@ const char *flow_scope(const idem__auth_flow *flow, const char *scope);
 
 void flow_begin(idem__auth_flow *flow);
 void flow_find(idem__auth_flow *flow);
+void flow_forget_others(idem__auth_flow *flow);
 void flow_resource_fetched(idem__auth_flow *flow, int status, const char *body, size_t len);
 void flow_server_fetched(idem__auth_flow *flow, int status, const char *body, size_t len);
 

@@ -159,21 +159,37 @@ static yyjson_doc *read_object(const idem_alloc *alloc, const char *body, size_t
 
 /* ---------------------------------------------------------- protected resources */
 
+/* NULL: it is none that may be asked. *status: NOMEM. */
+static char *take_server(const idem_alloc *alloc, yyjson_val *value, idem_status *status) {
+  const char *text = yyjson_get_str(value);
+  if (!text || strlen(text) != yyjson_get_len(value) || !idem__auth_url_is_safe(text)) return NULL;
+  char *copy = idem__strndup(alloc, text, strlen(text));
+  if (!copy) *status = IDEM_E_NOMEM;
+  return copy;
+}
+
+static void take_servers(const idem_alloc *alloc, yyjson_val *list, idem__auth_resource *out,
+                         idem_status *status) {
+  yyjson_arr_iter all = yyjson_arr_iter_with(list);
+  size_t count = 0;
+  for (yyjson_val *one;
+       *status == IDEM_OK && count <= IDEM__AUTH_OTHERS && (one = yyjson_arr_iter_next(&all));) {
+    char **place = count ? &out->others[count - 1] : &out->server;
+    *place = take_server(alloc, one, status);
+    if (*place) count++;
+  }
+}
+
 static bool read_resource(const idem_alloc *alloc, yyjson_val *root, idem__auth_resource *out,
                           idem_status *status, const char **why) {
-  yyjson_val *first = yyjson_arr_get_first(yyjson_obj_get(root, "authorization_servers"));
   out->resource = take_text(alloc, root, "resource", status);
   out->scopes = take_words(alloc, root, "scopes_supported", status);
   out->binds = yyjson_get_bool(yyjson_obj_get(root, "dpop_bound_access_tokens_required"));
   *why = "its metadata names no resource";
   if (*status != IDEM_OK || !out->resource) return false;
   *why = "its metadata names no authorization server that may be asked";
-  const char *server = yyjson_get_str(first);
-  if (!server || strlen(server) != yyjson_get_len(first) || !idem__auth_url_is_safe(server))
-    return false;
-  out->server = idem__strndup(alloc, server, strlen(server));
-  if (!out->server) *status = IDEM_E_NOMEM;
-  return out->server;
+  take_servers(alloc, yyjson_obj_get(root, "authorization_servers"), out, status);
+  return *status == IDEM_OK && out->server;
 }
 
 idem_status idem__auth_resource_read(const idem_alloc *alloc, const char *body, size_t len,
@@ -191,6 +207,7 @@ idem_status idem__auth_resource_read(const idem_alloc *alloc, const char *body, 
 void idem__auth_resource_deinit(const idem_alloc *alloc, idem__auth_resource *resource) {
   idem__free(alloc, resource->resource);
   idem__free(alloc, resource->server);
+  for (size_t i = 0; i < IDEM__AUTH_OTHERS; i++) idem__free(alloc, resource->others[i]);
   idem__free(alloc, resource->scopes);
   *resource = (idem__auth_resource){.resource = NULL};
 }
