@@ -103,6 +103,9 @@ bool flow_good(idem__auth_flow *flow, idem_status status);
 /* What a server calls an error; NULL: nothing that may be shown, or it is NULL. A scope that it asks for. */
 const char *flow_error(const idem__auth_flow *flow, const char *error);
 const char *flow_scope(const idem__auth_flow *flow, const char *scope);
+/* ", error: description" of an answer, as far as that may be shown. */
+#define FLOW_SAID 400
+void flow_said(const idem__auth_flow *flow, yyjson_val *root, char out[FLOW_SAID]);
 
 void flow_begin(idem__auth_flow *flow);
 void flow_find(idem__auth_flow *flow);

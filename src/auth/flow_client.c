@@ -107,11 +107,10 @@ static void take_registration(idem__auth_flow *flow, yyjson_val *root) {
 
 /* RFC 7591, 3.2.2. */
 static void registration_refused(idem__auth_flow *flow, yyjson_val *root, int status) {
-  const char *error = yyjson_get_str(yyjson_obj_get(root, "error"));
-  bool said = error && *error && flow_is_token(error);
+  char said[FLOW_SAID];
+  flow_said(flow, root, said);
   if (status)
-    flow_fail(flow, "the authorization server did not register the client (%d%s%.100s)", status,
-              said ? ", " : "", said ? error : "");
+    flow_fail(flow, "the authorization server did not register the client (%d%s)", status, said);
   else
     flow_fail(flow, "the authorization server does not answer");
 }

@@ -105,7 +105,8 @@ static void why_a_client_is_not_registered_is_said(void **state) {
     int status;
     const char *body, *why;
   } rows[] = {{400, "{\"error\":\"invalid_redirect_uri\"}", "(400, invalid_redirect_uri)"},
-              {400, "{\"error\":\"two words\"}", "(400)"},
+              {400, "{\"error\":\"two words\"}", "(400, two words)"},
+              {400, "{\"error\":\"two\\nlines\"}", "(400)"},
               {403, "<html>", "(403)"},
               {201, "<html>", "(201)"},
               {201, "{\"client_id\":7}", "without an id"},

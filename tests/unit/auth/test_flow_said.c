@@ -102,6 +102,29 @@ static void what_tells_nothing_is_shown(void **state) {
   }
 }
 
+static void a_refused_registration_says_why(void **state) {
+  static const struct {
+    const char *body, *why;
+  } cases[] = {
+      {"{\"error\":\"invalid_redirect_uri\",\"error_description\":\"\\\"http\\\" is not "
+       "taken\\n\"}",
+       "(400, invalid_redirect_uri: 'http' is not taken?)"},
+      {"{\"error\":\"invalid_client_metadata\"}", "(400, invalid_client_metadata)"},
+      {"{\"error\":7,\"error_description\":\"\\u001b[31m\"}", "(400: ?[31m)"},
+      {"<html>", "did not register the client (400)"},
+      {"", "did not register the client (400)"},
+  };
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    idem__auth_opts opts = options(IDEM__AUTH_CODE);
+    idem__auth_flow *flow = start(&opts);
+    refuse_with(flow, 401, "Bearer", true);
+    find_servers(flow);
+    answer(flow, AS "/register", 400, cases[i].body);
+    expect_failed(flow, cases[i].why);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_repeated_code_is_not_shown),
@@ -111,6 +134,7 @@ int main(void) {
       cmocka_unit_test(a_repeated_signature_is_not_shown),
       cmocka_unit_test(a_scope_that_is_the_token_is_not_shown),
       cmocka_unit_test(what_tells_nothing_is_shown),
+      cmocka_unit_test(a_refused_registration_says_why),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
