@@ -55,6 +55,7 @@ static char *decoded(const idem_alloc *alloc, const char *text, size_t len) {
 
 char *idem__auth_form_get(const idem_alloc *alloc, const char *form, size_t len, const char *name) {
   size_t name_len = strlen(name), found_len = 0;
+  if (!len) return NULL; /* of no form */
   const char *end = form + len, *found = NULL;
   for (const char *at = form; at < end;) {
     const char *stop = memchr(at, '&', (size_t)(end - at));

@@ -269,7 +269,7 @@ static void take_message(line *open, const carried *message) {
   idem__mcp_peer_set_grant(idem__mcp_peer_of(open->conn), message->grant);
   if (open->exchange)
     idem__http_conn_renew(idem__http_exchange_conn(open->exchange), message->grant);
-  idem__conn_set_note(open->conn, message->key, message->key_len);
+  idem__conn_set_note(open->conn, message->key, (uint32_t)message->key_len);
   idem_status status = idem__conn_message(open->conn, message->text, message->len, NULL);
   idem__conn_set_note(open->conn, NULL, 0);
   open->taking = NULL;

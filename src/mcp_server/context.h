@@ -23,6 +23,7 @@ struct idem__context {
   struct idem__hello *hello;
   bool hello_counted;
   bool principal_claimed; /* nobody has checked it */
+  bool begun;             /* its handler, which has not said that nothing was done (idem_not_run) */
   yyjson_val *params;
   yyjson_val *meta;
   yyjson_val *client_info;
@@ -49,7 +50,6 @@ struct idem__context {
   unsigned changes;        /* tries to change somebody else's task: see task_method.c */
   idem__task *task;        /* what the request became */
   struct idem__once *once; /* the key it runs with; NULL: none. See once.h */
-  bool begun; /* its handler, which has not said that nothing was done (idem_not_run) */
   void (*go_on)(idem__context *context); /* when it has waited for its key */
   /* of a tool's call, for who looks: see tool_count.c */
   idem_metrics *metrics; /* NULL: not counted */

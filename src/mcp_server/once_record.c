@@ -95,7 +95,8 @@ static bool refuse_key(idem__context *context, const char *reason, const char *s
 static bool header_value(const idem__context *context, const char **value, size_t *len) {
   const idem__mcp_peer *peer = idem__mcp_peer_of(idem_request_conn(context->request));
   if (peer && peer->edge) return peer->edge->key && peer->edge->key(peer->edge_ctx, value, len);
-  *value = idem__request_note(context->request, len);
+  *value = idem__request_note(context->request);
+  *len = *value ? strlen(*value) : 0;
   return *value != NULL;
 }
 

@@ -402,7 +402,6 @@ IDEM__COLD static bool keep_note(const idem_conn *conn, idem__block *block) {
   memcpy(copy, conn->note, conn->note_len);
   copy[conn->note_len] = '\0';
   block->note = copy;
-  block->note_len = conn->note_len;
   return true;
 }
 

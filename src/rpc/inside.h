@@ -35,7 +35,6 @@ typedef struct idem__block {
   idem__arena arena;
   yyjson_doc *doc;
   const char *note; /* what its transport says of the message, in the arena; NULL: nothing */
-  size_t note_len;
   _Alignas(16) char data[];
 } idem__block;
 
@@ -291,8 +290,8 @@ struct idem_conn {
   void (*whose)(const idem_conn *conn, idem__whose *out);
   bool (*on_abort)(idem_request *request); /* NULL: nobody wants to know */
   idem__message_kind last_kind;
-  const char *note; /* beside the messages taken now, borrowed; NULL: nothing */
-  size_t note_len;
+  uint32_t note_len;
+  const char *note;                /* beside the messages taken now, borrowed; NULL: nothing */
   const idem__method *last_method; /* what was asked last is often asked again */
   uint64_t now_ns;
   uint64_t active_ms;   /* the last time bytes came or went */

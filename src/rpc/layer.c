@@ -24,12 +24,9 @@ bool idem__request_has_method(const idem_request *request) {
 
 bool idem__request_batched(const idem_request *request) { return request->batch != NULL; }
 
-const char *idem__request_note(const idem_request *request, size_t *len) {
-  *len = request->block->note_len;
-  return request->block->note;
-}
+const char *idem__request_note(const idem_request *request) { return request->block->note; }
 
-void idem__conn_set_note(idem_conn *conn, const char *note, size_t len) {
+void idem__conn_set_note(idem_conn *conn, const char *note, uint32_t len) {
   conn->note = note;
   conn->note_len = len;
 }

@@ -169,7 +169,7 @@ bool idem__request_has_method(const idem_request *request);
 size_t idem__request_size(const idem_request *request); /* of the message that it came in */
 bool idem__request_batched(const idem_request *request);
 /* What its message came with (idem__conn_set_note); NULL: nothing. */
-const char *idem__request_note(const idem_request *request, size_t *len);
+const char *idem__request_note(const idem_request *request);
 /* The wire is done with it: answered, cancelled, or the conn is gone. */
 bool idem__request_settled(const idem_request *request);
 /* Answered on a conn with metrics: how (OK, ERROR or TIMEOUT), and after how long. */
@@ -222,8 +222,8 @@ void idem__request_detach(idem_request *request);
  * what is no message. */
 idem_status idem__conn_message(idem_conn *conn, const char *text, size_t len,
                                idem__message_kind *kind);
-/* What the messages that are taken from now on come with, borrowed until it is another; NULL: nothing. */
-void idem__conn_set_note(idem_conn *conn, const char *note, size_t len);
+/* What the messages that are taken from now on come with, borrowed until it is another; NULL: nothing. A text without NUL. */
+void idem__conn_set_note(idem_conn *conn, const char *note, uint32_t len);
 
 /* What a runtime keeps with a conn, whoever its user is. */
 void idem__conn_set_host(idem_conn *conn, void *host);

@@ -9,7 +9,7 @@
 #define SKEW_S 30u
 #define INTROSPECTION_S 60u
 #define ISSUERS_MAX 16u
-#define IMPLIES_MAX 64u
+#define IMPLIES_MAX ((size_t)64)
 #define DOCUMENT_BYTES 65536u
 
 _Static_assert(IDEM_HTTP_EDDSA == 1 << IDEM__EDDSA && IDEM_HTTP_ES256 == 1 << IDEM__ES256 &&
