@@ -53,12 +53,14 @@ static idem_status keep(reader *self, const char *name, size_t len, const idem_b
   return IDEM_OK;
 }
 
+static bool is_unquoted(char character) {
+  return character > ' ' && character < 127 && character != ',' && character != '"';
+}
+
 /* A value without quotes is a token by the grammar, but servers write URLs and scopes so, too: all up to what ends one is meant. */
 static size_t take_unquoted(reader *self, const char **value) {
   *value = self->at;
-  while (self->at<self->end && * self->at> ' ' && *self->at < 127 && *self->at != ',' &&
-         *self->at != '"')
-    self->at++;
+  while (self->at < self->end && is_unquoted(*self->at)) self->at++;
   return (size_t)(self->at - *value);
 }
 

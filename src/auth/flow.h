@@ -100,6 +100,8 @@ idem_status flow_make_bearer(idem__auth_flow *flow);
 /* A secret of any length as a header or form wants it; false: no memory, and the flow has failed. */
 bool flow_good(idem__auth_flow *flow, idem_status status);
 
+/* A member of a document; NULL: it is not there, or no text that could be meant. */
+const char *flow_text_of(yyjson_val *root, const char *name);
 /* What a server calls an error; NULL: nothing that may be shown, or it is NULL. A scope that it asks for. */
 const char *flow_error(const idem__auth_flow *flow, const char *error);
 const char *flow_scope(const idem__auth_flow *flow, const char *scope);

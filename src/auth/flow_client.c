@@ -147,17 +147,11 @@ static bool is_known(const idem__auth_flow *flow) {
          (!way || strcmp(way, way_back(flow)) == 0);
 }
 
-/* An id that is a document's address is anybody's to look at. */
-static bool is_document(const idem__auth_flow *flow) {
-  return !flow->texts[TEXT_OWN_CLIENT_SECRET] && !flow->opts.sign &&
-         strncmp(flow->texts[TEXT_OWN_CLIENT_ID], "https://", 8) == 0;
-}
-
 /* The server names another authorization server than the one that knew this client. */
 static bool has_moved(const idem__auth_flow *flow) {
   const char *where = flow->texts[TEXT_CLIENT_ISSUER], *id = flow->texts[TEXT_CLIENT_ID];
   return where && id && strcmp(id, flow->texts[TEXT_OWN_CLIENT_ID]) == 0 &&
-         strcmp(where, flow->server.issuer) != 0 && !is_document(flow);
+         strcmp(where, flow->server.issuer) != 0;
 }
 
 void flow_choose_client(idem__auth_flow *flow) {

@@ -228,10 +228,10 @@ void flow_refresh(idem__auth_flow *flow) {
 
 /* -------------------------------------------------------------------- answers */
 
+/* What is empty says nothing. */
 static const char *text_of(yyjson_val *root, const char *name) {
-  yyjson_val *value = yyjson_obj_get(root, name);
-  const char *text = yyjson_get_str(value);
-  return text && *text && strlen(text) == yyjson_get_len(value) ? text : NULL;
+  const char *text = flow_text_of(root, name);
+  return text && *text ? text : NULL;
 }
 
 static uint64_t seconds_of(yyjson_val *root, const char *name, uint64_t usual) {

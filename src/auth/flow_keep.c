@@ -41,8 +41,7 @@ idem_status idem__auth_flow_save(const idem__auth_flow *flow, idem_buf *out) {
   return status == IDEM_OK ? idem_buf_puts(out, "}") : status;
 }
 
-/* NULL: it is not there, or no text that could be meant. */
-static const char *text_of(yyjson_val *root, const char *name) {
+const char *flow_text_of(yyjson_val *root, const char *name) {
   yyjson_val *value = yyjson_obj_get(root, name);
   const char *text = yyjson_get_str(value);
   return text && strlen(text) == yyjson_get_len(value) ? text : NULL;
@@ -50,14 +49,14 @@ static const char *text_of(yyjson_val *root, const char *name) {
 
 /* A file may have been changed since, or be another server's or client's: what is for those is not shown to this. */
 static bool may_be_taken(const idem__auth_flow *flow, yyjson_val *root) {
-  const char *url = text_of(root, "url"), *endpoint = text_of(root, "token_endpoint");
-  const char *revocation = text_of(root, "revocation_endpoint");
-  const char *client = text_of(root, "client_id"), *own = flow->texts[TEXT_OWN_CLIENT_ID];
+  const char *url = flow_text_of(root, "url"), *endpoint = flow_text_of(root, "token_endpoint");
+  const char *revocation = flow_text_of(root, "revocation_endpoint");
+  const char *client = flow_text_of(root, "client_id"), *own = flow->texts[TEXT_OWN_CLIENT_ID];
   if (!url || strcmp(url, flow->texts[TEXT_URL]) != 0) return false;
   if (own && client && strcmp(own, client) != 0) return false;
   return (!endpoint || idem__auth_url_is_safe(endpoint)) &&
          (!revocation || idem__auth_url_is_safe(revocation)) &&
-         flow_is_token(text_of(root, "access_token"));
+         flow_is_token(flow_text_of(root, "access_token"));
 }
 
 static idem_status take_endpoint(idem__auth_flow *flow, const char *endpoint, char **place) {
@@ -71,7 +70,7 @@ static idem_status take_endpoint(idem__auth_flow *flow, const char *endpoint, ch
 /* What is not there is not there any more. */
 static bool take_texts(idem__auth_flow *flow, yyjson_val *root) {
   for (size_t i = 0; i < KEPT; i++)
-    if (!flow_copy(flow, kept[i].text, text_of(root, kept[i].name))) return false;
+    if (!flow_copy(flow, kept[i].text, flow_text_of(root, kept[i].name))) return false;
   return !flow->texts[TEXT_OWN_CLIENT_ID] ||
          flow_copy(flow, TEXT_CLIENT_SECRET, flow->texts[TEXT_OWN_CLIENT_SECRET]);
 }
@@ -79,7 +78,7 @@ static bool take_texts(idem__auth_flow *flow, yyjson_val *root) {
 static idem_status take(idem__auth_flow *flow, yyjson_val *root) {
   int64_t number;
   if (!yyjson_is_obj(root) || !may_be_taken(flow, root) ||
-      !flow_take_key(flow, text_of(root, "proof_key")))
+      !flow_take_key(flow, flow_text_of(root, "proof_key")))
     return IDEM_E_INVAL;
   if (!take_texts(flow, root)) return IDEM_E_NOMEM;
   yyjson_val *expires = yyjson_obj_get(root, "expires"), *method = yyjson_obj_get(root, "method");
@@ -90,10 +89,10 @@ static idem_status take(idem__auth_flow *flow, yyjson_val *root) {
     flow->method = (idem__auth_method)number;
   idem__auth_server *server = &flow->server;
   idem_status status =
-      take_endpoint(flow, text_of(root, "token_endpoint"), &server->token_endpoint);
+      take_endpoint(flow, flow_text_of(root, "token_endpoint"), &server->token_endpoint);
   if (status == IDEM_OK)
-    status =
-        take_endpoint(flow, text_of(root, "revocation_endpoint"), &server->revocation_endpoint);
+    status = take_endpoint(flow, flow_text_of(root, "revocation_endpoint"),
+                           &server->revocation_endpoint);
   return status == IDEM_OK ? flow_make_bearer(flow) : status;
 }
 

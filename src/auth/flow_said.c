@@ -88,16 +88,10 @@ const char *flow_scope(const idem__auth_flow *flow, const char *scope) {
   return may_be_shown(flow, scope) ? scope : "(not shown)";
 }
 
-static const char *member(yyjson_val *root, const char *name) {
-  yyjson_val *value = yyjson_obj_get(root, name);
-  const char *text = yyjson_get_str(value);
-  return text && strlen(text) == yyjson_get_len(value) ? text : NULL;
-}
-
 /* What is not allowed in a sentence is made visible: many servers quote what they were sent. */
 void flow_said(const idem__auth_flow *flow, yyjson_val *root, char out[FLOW_SAID]) {
-  const char *error = flow_error(flow, member(root, "error"));
-  const char *sentence = member(root, "error_description");
+  const char *error = flow_error(flow, flow_text_of(root, "error"));
+  const char *sentence = flow_text_of(root, "error_description");
   if (sentence && !may_be_shown(flow, sentence)) sentence = NULL;
   snprintf(out, FLOW_SAID, "%s%.80s%s%.300s", error ? ", " : "", error ? error : "",
            sentence ? ": " : "", sentence ? sentence : "");

@@ -212,7 +212,8 @@ static void move(idem__auth_flow *flow) {
          "{\"resource\":\"" URL "\",\"authorization_servers\":[\"" NEW "\"]}");
   answer(flow, NEW "/.well-known/oauth-authorization-server", 200,
          "{\"issuer\":\"" NEW "\",\"authorization_endpoint\":\"" NEW
-         "/a\",\"token_endpoint\":\"" NEW "/t\",\"code_challenge_methods_supported\":[\"S256\"]}");
+         "/a\",\"token_endpoint\":\"" NEW "/t\",\"code_challenge_methods_supported\":[\"S256\"],"
+                                          "\"client_id_metadata_document_supported\":true}");
 }
 
 static void a_secret_for_one_server_is_not_shown_to_the_next(void **state) {
@@ -239,7 +240,7 @@ static void a_secret_for_one_server_is_not_shown_to_the_next(void **state) {
 static void a_client_that_is_a_document_may_move(void **state) {
   idem__auth_opts opts = options(IDEM__AUTH_CODE);
   (void)state;
-  opts.client_id = "https://me.example/client.json";
+  opts.client_document = "https://me.example/client.json";
   idem__auth_flow *flow = start(&opts);
   refuse_with(flow, 401, "Bearer", true);
   find_servers(flow);
