@@ -213,7 +213,7 @@ static void move(idem__auth_flow *flow) {
   answer(flow, NEW "/.well-known/oauth-authorization-server", 200,
          "{\"issuer\":\"" NEW "\",\"authorization_endpoint\":\"" NEW
          "/a\",\"token_endpoint\":\"" NEW "/t\",\"code_challenge_methods_supported\":[\"S256\"],"
-                                          "\"client_id_metadata_document_supported\":true}");
+         "\"client_id_metadata_document_supported\":true}");
 }
 
 static void a_secret_for_one_server_is_not_shown_to_the_next(void **state) {
