@@ -90,6 +90,7 @@ static void leave_map(idem__asking *asking) {
 static void free_asking(idem__asking *asking) {
   idem__guard *guard = asking->guard;
   leave_map(asking);
+  if (guard->next_asking == &asking->link) guard->next_asking = asking->link.next;
   idem_list_remove(&asking->link);
   idem__token_deinit(&asking->token);
   idem__key_unref(asking->key);
@@ -145,13 +146,21 @@ static void take_grant(idem__waiter *waiter, idem__asking *asking, idem__grant *
   }
 }
 
+/* Who hears of it may end others that wait for it: it lasts until all have heard, and whoever comes now begins anew. */
+static void begin_telling(idem__asking *asking) {
+  asking->step = IDEM__ASKING_TOLD;
+  leave_map(asking);
+}
+
 void idem__asking_accept(idem__asking *asking, idem__grant *grant) {
+  begin_telling(asking);
   while (!idem_list_empty(&asking->waiters))
     take_grant(IDEM_CONTAINER(asking->waiters.next, idem__waiter, link), asking, grant);
   free_asking(asking);
 }
 
 void idem__asking_refuse(idem__asking *asking, int status, const char *why) {
+  begin_telling(asking);
   while (!idem_list_empty(&asking->waiters)) {
     idem__waiter *waiter = IDEM_CONTAINER(asking->waiters.next, idem__waiter, link);
     idem__http_judgment verdict;
@@ -173,6 +182,7 @@ void idem__asking_fail(idem__asking *asking) {
 static void abandon(idem__asking *asking) {
   idem__guard *guard = asking->guard;
   bool asked = asking->step == IDEM__ASKING_SERVER;
+  if (asking->step == IDEM__ASKING_TOLD) return;
   if (asking->step == IDEM__ASKING_SIGNATURE) {
     if (idem__verifier_cancel(&asking->verifying)) leave_map(asking);
     return;

@@ -41,7 +41,8 @@ typedef enum idem__asking_step {
   IDEM__ASKING_SIGNATURE, /* a thread looks at it */
   IDEM__ASKING_TURN,      /* it waits until a server can be asked about it */
   IDEM__ASKING_SERVER,    /* a server is asked */
-  IDEM__ASKING_FAILED     /* it cannot go on: whoever waits hears of it when the timer runs */
+  IDEM__ASKING_FAILED,    /* it cannot go on: whoever waits hears of it when the timer runs */
+  IDEM__ASKING_TOLD       /* whoever waits is being told */
 } idem__asking_step;
 
 /* A token of which nobody knows yet whether it is good, with those who brought it. */
@@ -101,7 +102,9 @@ typedef struct idem__guard {
   idem__remembered remembered;
   idem_map by_digest;
   idem_list askings;
-  idem_list stays;      /* streams and WebSockets that last by a token */
+  idem_list
+      *next_asking; /* of whoever goes through them and tells: what ends meanwhile is passed over */
+  idem_list stays;  /* streams and WebSockets that last by a token */
   uint64_t stays_due_s; /* when the first of them is looked at */
   idem_list provers;    /* whose proof is looked at */
   idem__proofs *proofs;

@@ -23,9 +23,9 @@ static const char other_algorithms[] =
 static void settle(idem__key_source *source) {
   idem__guard *guard = source->guard;
   source->over = false;
-  for (idem_list *at = guard->askings.next, *next; at != &guard->askings; at = next) {
+  for (idem_list *at = guard->askings.next; at != &guard->askings; at = guard->next_asking) {
     idem__asking *asking = IDEM_CONTAINER(at, idem__asking, link);
-    next = at->next;
+    guard->next_asking = at->next;
     if (asking->step != IDEM__ASKING_KEYS || &guard->sources[asking->issuer] != source) continue;
     idem__key *key = idem__key_set_find(&source->keys, &asking->token);
     if (key)
@@ -263,9 +263,9 @@ void idem__guard_arm(idem__guard *guard) {
 }
 
 static void refuse_failed(idem__guard *guard) {
-  for (idem_list *at = guard->askings.next, *next; at != &guard->askings; at = next) {
+  for (idem_list *at = guard->askings.next; at != &guard->askings; at = guard->next_asking) {
     idem__asking *asking = IDEM_CONTAINER(at, idem__asking, link);
-    next = at->next;
+    guard->next_asking = at->next;
     if (asking->step == IDEM__ASKING_FAILED)
       idem__asking_refuse(asking, 503, "the token cannot be looked at now");
   }

@@ -64,6 +64,10 @@ static void serve_metadata(world *in, script_conn *conn) {
   script_answer(conn, "200 OK", "Content-Type: application/json\r\n", body);
 }
 
+void answer_held(world *in) {
+  script_answer(in->held, "200 OK", "Content-Type: application/json\r\n", in->introspection);
+}
+
 static void on_issuer(script_conn *conn, const char *request, void *user) {
   world *in = user;
   if (strncmp(request, "GET /jwks ", 10) == 0) {
@@ -75,6 +79,7 @@ static void on_issuer(script_conn *conn, const char *request, void *user) {
     snprintf(in->last_form, sizeof in->last_form, "%s", script_body(request));
     snprintf(in->last_authorization, sizeof in->last_authorization, "%s",
              script_header(request, "Authorization"));
+    in->held = conn;
     if (strcmp(in->manner, "silent") == 0) return;
     script_answer(conn, strcmp(in->manner, "500") == 0 ? "500 Internal Server Error" : "200 OK",
                   "Content-Type: application/json\r\n", in->introspection);

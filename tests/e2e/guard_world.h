@@ -46,6 +46,8 @@ typedef struct outcome {
 } outcome;
 
 void open_issuer(world *in);
+/* Says of the token that was asked about last, while the issuer was silent, what it says of all. */
+void answer_held(world *in);
 /* Before open_server: warnings go to in->logged. */
 void open_log(world *in);
 void open_server(world *in, const idem_http_auth *auth, idem_http_opts http);

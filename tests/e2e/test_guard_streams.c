@@ -132,6 +132,80 @@ static void a_stream_may_go_while_its_token_is_asked_about(void **state) {
   }
 }
 
+/* ------------------------------------------------------------ of a session */
+
+static char session_line[256];
+
+static bool on_session_head(const idem_fetch_answer *answer, void *user) {
+  const char *id = idem_fetch_header(answer, "Mcp-Session-Id");
+  if (id) snprintf(session_line, sizeof session_line, "Mcp-Session-Id: %s", id);
+  ((outcome *)user)->began = true;
+  return true;
+}
+
+static bool on_session_data(const char *data, size_t len, void *user) {
+  (void)data, (void)len, (void)user;
+  return true;
+}
+
+static void send_in_session(world *in, const char *method, const char *body, outcome *out) {
+  const char *headers[] = {
+      "Content-Type: application/json",    "Accept: application/json, text/event-stream",
+      "MCP-Protocol-Version: 2025-11-25",  "Authorization: Bearer opaque",
+      *session_line ? session_line : NULL, NULL};
+  idem_fetch_opts opts = {.method = method,
+                          .url = in->url,
+                          .headers = headers,
+                          .body = body,
+                          .body_len = strlen(body),
+                          .on_head = on_session_head,
+                          .on_data = on_session_data,
+                          .proxy = ""};
+  idem_fetch *fetch;
+  *out = (outcome){.in = in, .status = -1};
+  assert_int_equal(idem_fetch_start(&in->loop, &opts, on_answer, out, &fetch), IDEM_OK);
+}
+
+static void run_for(world *in, uint64_t ms) {
+  uint64_t end = uv_hrtime() + ms * 1000000;
+  while (uv_hrtime() < end) {
+    uv_run(&in->loop, UV_RUN_NOWAIT);
+    uv_sleep(1);
+  }
+}
+
+/* What was let in by the word that is awaited ends something else that waits for it, too: both came with the same token. */
+static void a_request_may_end_a_stream_whose_token_is_asked_about_with_its_own(void **state) {
+  (void)state;
+  char active[256];
+  world w;
+  outcome hello, stream, end;
+  open_introspecting(&w, active);
+  *session_line = '\0';
+  send_in_session(&w, "POST",
+                  "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{"
+                  "\"protocolVersion\":\"2025-11-25\",\"capabilities\":{},\"clientInfo\":{"
+                  "\"name\":\"t\",\"version\":\"1\"}}}",
+                  &hello);
+  wait_for(&w, &hello);
+  assert_int_equal(hello.status, 200);
+  send_in_session(&w, "GET", "", &stream);
+  while (!stream.began) uv_run(&w.loop, UV_RUN_ONCE);
+  w.manner = "silent";
+  int asked = w.introspections;
+  for (time_t now = time(NULL); time(NULL) == now;) run_for(&w, 1); /* the word is a second old */
+  send_in_session(&w, "DELETE", "", &end);
+  while (w.introspections == asked) uv_run(&w.loop, UV_RUN_ONCE);
+  run_for(&w, 1300); /* the stream waits for it, too */
+  assert_int_equal(w.introspections, asked + 1);
+  w.manner = "";
+  answer_held(&w);
+  wait_for(&w, &end);
+  assert_in_range(end.status, 200, 204);
+  wait_for(&w, &stream);
+  close_world(&w);
+}
+
 static void a_stream_ends_when_its_key_is_taken_back(void **state) {
   (void)state;
   world w;
@@ -157,6 +231,7 @@ int main(void) {
       cmocka_unit_test(a_stream_ends_when_its_token_is_revoked),
       cmocka_unit_test(a_stream_outlives_a_server_that_cannot_be_asked_for_a_while),
       cmocka_unit_test(a_stream_may_go_while_its_token_is_asked_about),
+      cmocka_unit_test(a_request_may_end_a_stream_whose_token_is_asked_about_with_its_own),
       cmocka_unit_test(a_stream_ends_when_its_key_is_taken_back),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
