@@ -126,6 +126,8 @@ static inline char idem__ascii_lower(char c) {
   return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 bool idem__text_equal_nocase(const char *a, size_t a_len, const char *b, size_t b_len); /* ASCII */
+/* Two digits a byte, in lower case, and a NUL: `text` has room for 2 * len + 1. */
+void idem__text_hex(char *text, const uint8_t *bytes, size_t len);
 
 /* ------------------------------------------------------------------ lock */
 

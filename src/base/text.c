@@ -84,6 +84,15 @@ bool idem__text_equal_nocase(const char *a, size_t a_len, const char *b, size_t 
   return true;
 }
 
+void idem__text_hex(char *text, const uint8_t *bytes, size_t len) {
+  static const char digits[] = "0123456789abcdef";
+  for (size_t i = 0; i < len; i++) {
+    *text++ = digits[bytes[i] >> 4];
+    *text++ = digits[bytes[i] & 15];
+  }
+  *text = '\0';
+}
+
 /* ------------------------------------------------------------ escaping */
 
 /* C0, DEL, C1, the line and paragraph separators, and every mark that turns the direction of text:

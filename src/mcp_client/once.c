@@ -59,13 +59,9 @@ idem_status idem__mcp_once_own(idem__mcp_call *call, const char *key, size_t len
 }
 
 static void make_key(const idem_mcp_client *client, char *key) {
-  static const char hex[] = "0123456789abcdef";
   uint8_t bytes[MADE_BYTES];
   client->opts.random(client->opts.random_ctx, bytes, sizeof bytes);
-  for (size_t i = 0; i < sizeof bytes; i++) {
-    key[2 * i] = hex[bytes[i] >> 4];
-    key[2 * i + 1] = hex[bytes[i] & 15];
-  }
+  idem__text_hex(key, bytes, sizeof bytes);
 }
 
 static bool is_read_only(const idem__mcp_call *call) {

@@ -100,9 +100,7 @@ static void write_grant(idem__writer *writer, const idem__grant *grant) {
 idem_status idem__carry_sse_write(idem_buf *out, const idem__sse_message *message) {
   static const char kind = MESSAGE;
   char client[2 * sizeof message->client.bytes + 1];
-  for (size_t i = 0; i < 2 * sizeof message->client.bytes; i++)
-    client[i] = "0123456789abcdef"[message->client.bytes[i / 2] >> (i % 2 ? 0 : 4) & 15];
-  client[sizeof client - 1] = '\0';
+  idem__text_hex(client, message->client.bytes, sizeof message->client.bytes);
   idem_status status = idem_buf_put(out, &kind, 1);
   if (status != IDEM_OK) return status;
   idem__writer writer = idem__writer_on(out);

@@ -59,12 +59,11 @@ static void ask(report *self, idem__store_verb verb, idem__store_done done) {
   const idem__rates *rates = self->rates;
   char name[NAME_ROOM];
   int len = snprintf(name, sizeof name, "%s/", rates->label);
-  for (size_t i = 0; i < sizeof self->who.bytes; i++)
-    len += snprintf(name + len, sizeof name - (size_t)len, "%02x", self->who.bytes[i]);
+  idem__text_hex(name + len, self->who.bytes, sizeof self->who.bytes);
   idem__store_op op = {.verb = verb,
                        .space = IDEM__STORE_RATES,
                        .name = name,
-                       .name_len = (size_t)len,
+                       .name_len = (size_t)len + 2 * sizeof self->who.bytes,
                        .expect = IDEM__STORE_ABSENT,
                        .ttl_ms = rates->kept_ms,
                        .limit = CLIENTS_MAX,

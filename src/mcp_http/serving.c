@@ -460,8 +460,6 @@ bool idem__mcp_principal(const idem_http_conn *conn, const idem_http_request *re
   idem_sha256_init(&sha);
   idem_sha256_add(&sha, token.at, token.len);
   idem_sha256_end(&sha, digest);
-  for (size_t i = 0; i < 2 * sizeof digest; i++)
-    out[i] = "0123456789abcdef"[digest[i / 2] >> (i % 2 ? 0 : 4) & 15];
-  out[2 * sizeof digest] = '\0';
+  idem__text_hex(out, digest, sizeof digest);
   return !idem__http_conn_checks_who(conn);
 }

@@ -192,7 +192,7 @@ void idem__http_session_change(idem__http_session *session, idem__store_queue *q
 void idem__session_table_make_id(const idem__session_table *table, char id[IDEM__SESSION_ID + 1]) {
   uint8_t bytes[IDEM__SESSION_ID / 2];
   idem__server_random(table->opts.server, bytes, sizeof bytes);
-  for (size_t i = 0; i < sizeof bytes; i++) snprintf(id + i * 2, 3, "%02x", bytes[i]);
+  idem__text_hex(id, bytes, sizeof bytes);
 }
 
 struct idem__session_opening {

@@ -22,7 +22,7 @@ static void make_tag(const char *id, const char *principal, char tag[TAG_DIGITS 
   idem_sha256_add(&sha, rest, IDEM__SESSION_ID - NODE_DIGITS - TAG_DIGITS);
   idem_sha256_add(&sha, principal, strlen(principal));
   idem_sha256_end(&sha, digest);
-  snprintf(tag, TAG_DIGITS + 1, "%02x%02x%02x", digest[0], digest[1], digest[2]);
+  idem__text_hex(tag, digest, TAG_DIGITS / 2);
 }
 
 /* Where others share the store it says whose the stream is: which process has it, and who may post. */

@@ -105,7 +105,7 @@ static void write_elicitation_id(const idem__context *context, const idem_ask *a
   const char *id = ask->elicitation_id;
   if (!id) {
     idem__server_random(context->server, bytes, sizeof bytes);
-    for (size_t i = 0; i < sizeof bytes; i++) snprintf(made + i * 2, 3, "%02x", bytes[i]);
+    idem__text_hex(made, bytes, sizeof bytes);
     id = made;
   }
   idem__write_member_text(writer, "elicitationId", id);

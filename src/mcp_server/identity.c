@@ -20,18 +20,14 @@ idem__store_op idem__identity_op(idem__store_verb verb) {
 /* ------------------------------------------------------------------- naming */
 
 static void name_of(const void *secret, size_t len, char name[IDEM__ONCE_STORE_ID + 1]) {
-  static const char hex[] = "0123456789abcdef", what[] = IDEM__ONCE_CAPABILITY;
+  static const char what[] = IDEM__ONCE_CAPABILITY;
   uint8_t digest[IDEM_SHA256_BYTES];
   idem_sha256 sha;
   idem_sha256_init(&sha);
   idem_sha256_add(&sha, what, sizeof what);
   idem_sha256_add(&sha, secret, len);
   idem_sha256_end(&sha, digest);
-  for (size_t i = 0; i < IDEM__ONCE_STORE_ID / 2; i++) {
-    name[2 * i] = hex[digest[i] >> 4];
-    name[2 * i + 1] = hex[digest[i] & 15];
-  }
-  name[IDEM__ONCE_STORE_ID] = '\0';
+  idem__text_hex(name, digest, IDEM__ONCE_STORE_ID / 2);
 }
 
 /* A key that the program chose stays. True: it was another. */

@@ -36,7 +36,6 @@ void idem__node_put(idem_server *server) {
 
 /* Random as the server's seed is, and no other of this process has it. */
 static void make_id(idem_server *server) {
-  static const char hex[] = "0123456789abcdef";
   const uint64_t parts[] = {idem__router_seed(server->router), (uint64_t)(uintptr_t)server,
                             idem__server_wall_ms(server)};
   uint8_t digest[IDEM_SHA256_BYTES];
@@ -45,10 +44,7 @@ static void make_id(idem_server *server) {
   idem_sha256_add(&sha, parts, sizeof parts);
   idem_sha256_end(&sha, digest);
   idem__lock_take(&server->node.lock); /* watchers look at it */
-  for (size_t i = 0; i < IDEM__NODE_ID / 2; i++) {
-    server->node.id[2 * i] = hex[digest[i] >> 4];
-    server->node.id[2 * i + 1] = hex[digest[i] & 15];
-  }
+  idem__text_hex(server->node.id, digest, IDEM__NODE_ID / 2);
   idem__lock_give(&server->node.lock);
 }
 

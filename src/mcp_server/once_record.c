@@ -72,9 +72,7 @@ void idem__once_group(const char *principal, char group[IDEM__ONCE_GROUP + 1]) {
   idem_sha256_init(&sha);
   add_text(&sha, principal, strlen(principal));
   idem_sha256_end(&sha, digest);
-  for (size_t i = 0; i < IDEM__ONCE_GROUP; i++)
-    group[i] = "0123456789abcdef"[digest[i / 2] >> (i % 2 ? 0 : 4) & 15];
-  group[IDEM__ONCE_GROUP] = '\0';
+  idem__text_hex(group, digest, IDEM__ONCE_GROUP / 2);
 }
 
 /* --------------------------------------------------------------------- keys */

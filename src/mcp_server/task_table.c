@@ -150,7 +150,7 @@ static bool purge(idem_server *server, uint64_t now_ms) {
 static void make_id(idem_server *server, char id[IDEM__TASK_ID + 1]) {
   uint8_t bytes[IDEM__TASK_ID / 2];
   idem__server_random(server, bytes, sizeof bytes);
-  for (size_t i = 0; i < sizeof bytes; i++) snprintf(id + i * 2, 3, "%02x", bytes[i]);
+  idem__text_hex(id, bytes, sizeof bytes);
 }
 
 idem_status idem__task_enter(idem_server *server, idem__task *task) {

@@ -217,6 +217,18 @@ static void escape_twice(fault_alloc *fault, void *user) {
   idem_buf_deinit(&out);
 }
 
+static void bytes_are_written_as_two_digits_each(void **state) {
+  (void)state;
+  const uint8_t bytes[] = {0x00, 0x09, 0x0a, 0x7f, 0x80, 0xf0, 0xff};
+  char text[2 * sizeof bytes + 2];
+  memset(text, '#', sizeof text);
+  idem__text_hex(text, bytes, sizeof bytes);
+  assert_string_equal(text, "00090a7f80f0ff");
+  assert_int_equal(text[sizeof text - 1], '#');
+  idem__text_hex(text, bytes, 0);
+  assert_string_equal(text, "");
+}
+
 static void no_want_of_memory_leaks(void **state) {
   (void)state;
   assert_true(fault_alloc_sweep(escape_twice, NULL, 100) >= 4);
@@ -231,6 +243,7 @@ int main(void) {
       cmocka_unit_test(a_cut_never_splits_a_character),
       cmocka_unit_test(a_cut_of_garbage_still_ends),
       cmocka_unit_test(ascii_is_compared_without_case_and_nothing_else_is),
+      cmocka_unit_test(bytes_are_written_as_two_digits_each),
       cmocka_unit_test(ordinary_text_passes_unescaped),
       cmocka_unit_test(control_characters_are_escaped),
       cmocka_unit_test(marks_that_turn_or_break_text_are_escaped),
