@@ -177,43 +177,19 @@ void text_show_line(FILE *out, const char *data, size_t len, size_t max) {
 
 /* ------------------------------------------------------------------------ base64 */
 
-static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-static int value_of(char letter) {
-  if (letter >= 'A' && letter <= 'Z') return letter - 'A';
-  if (letter >= 'a' && letter <= 'z') return letter - 'a' + 26;
-  if (letter >= '0' && letter <= '9') return letter - '0' + 52;
-  if (letter == '+' || letter == '-') return 62;
-  return letter == '/' || letter == '_' ? 63 : -1;
-}
-
+/* In either alphabet, padded or not: a server may have been careless, and its bytes are still to be seen. */
 bool text_base64(text *self, const char *data, size_t len) {
-  uint32_t bits = 0;
-  unsigned have = 0;
+  idem_buf digits, bytes;
   while (len && data[len - 1] == '=') len--;
-  if (len % 4 == 1) return false;
-  make_room(self, len / 4 * 3 + 3);
-  for (size_t i = 0; i < len; i++) {
-    int value = value_of(data[i]);
-    if (value < 0) return false;
-    bits = bits << 6 | (uint32_t)value;
-    have += 6;
-    if (have < 8) continue;
-    have -= 8;
-    self->data[self->len++] = (char)(bits >> have & 0xff);
-  }
-  self->data[self->len] = 0;
-  return true;
-}
-
-void text_put_base64(text *self, const char *data, size_t len) {
-  const unsigned char *at = (const unsigned char *)data;
-  for (size_t i = 0; i < len; i += 3) {
-    size_t left = len - i;
-    uint32_t bits = (uint32_t)at[i] << 16 | (left > 1 ? (uint32_t)at[i + 1] << 8 : 0) |
-                    (left > 2 ? at[i + 2] : 0);
-    char four[4] = {letters[bits >> 18], letters[bits >> 12 & 63],
-                    left > 1 ? letters[bits >> 6 & 63] : '=', left > 2 ? letters[bits & 63] : '='};
-    text_put(self, four, 4);
-  }
+  idem_buf_init(&digits, NULL, len + 1);
+  idem_buf_init(&bytes, NULL, len + 1);
+  if (idem_buf_put(&digits, data, len) != IDEM_OK) memory_exhausted();
+  for (size_t i = 0; i < len; i++)
+    if (data[i] == '+' || data[i] == '/') digits.data[i] = data[i] == '+' ? '-' : '_';
+  idem_status status = idem_base64_decode(&bytes, digits.data, len, IDEM_BASE64_URL);
+  if (status == IDEM_E_NOMEM) memory_exhausted();
+  if (status == IDEM_OK) text_put(self, bytes.data, bytes.len);
+  idem_buf_deinit(&digits);
+  idem_buf_deinit(&bytes);
+  return status == IDEM_OK;
 }

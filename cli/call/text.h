@@ -41,6 +41,5 @@ void text_show_line(FILE *out, const char *data, size_t len, size_t max);
 
 /* Bytes of base64; false: it is none. */
 bool text_base64(text *self, const char *data, size_t len);
-void text_put_base64(text *self, const char *data, size_t len);
 
 #endif

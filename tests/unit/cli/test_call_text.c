@@ -3,6 +3,8 @@
 
 #include "call/text.h"
 
+#include <idem/text.h>
+
 #include <string.h>
 
 static void escapes(const char *given, size_t len, text_form form, const char *expected) {
@@ -68,24 +70,38 @@ static void a_cut_never_splits_an_escape(void **state) {
   text_free(&made);
 }
 
+static void expect_bytes(const char *base64, size_t len, const char *bytes, size_t count) {
+  text back = {.data = NULL};
+  assert_true(text_base64(&back, base64, len));
+  assert_int_equal(back.len, count);
+  assert_memory_equal(back.data, bytes, count);
+  text_free(&back);
+}
+
 static void base64_comes_back(void **state) {
   (void)state;
-  for (size_t len = 0; len < 70; len++) {
-    char bytes[70];
-    text made = {.data = NULL}, back = {.data = NULL};
-    for (size_t i = 0; i < len; i++) bytes[i] = (char)(i * 37 + 200);
-    text_put(&made, "", 0);
-    text_put_base64(&made, bytes, len);
-    assert_true(text_base64(&back, made.data, made.len));
-    assert_int_equal(back.len, len);
-    assert_memory_equal(back.data, bytes, len);
-    text_free(&made);
-    text_free(&back);
+  char bytes[70], room[128];
+  for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (char)(i * 37 + 200);
+  for (size_t len = 0; len < sizeof bytes; len++) {
+    for (int alphabet = IDEM_BASE64_STANDARD; alphabet <= IDEM_BASE64_URL; alphabet++) {
+      idem_buf made;
+      idem_buf_fixed(&made, room, sizeof room);
+      assert_int_equal(idem_base64_encode(&made, bytes, len, (idem_base64_alphabet)alphabet),
+                       IDEM_OK);
+      expect_bytes(made.data, made.len, bytes, len);
+    }
   }
+}
+
+static void careless_base64_is_read_and_what_is_none_is_not(void **state) {
+  (void)state;
+  expect_bytes("+/-_", 4, "\xfb\xff\xbf", 3);
+  expect_bytes("Zg", 2, "f", 1);
+  expect_bytes("Zg=", 3, "f", 1);
   text refused = {.data = NULL};
   assert_false(text_base64(&refused, "a", 1));
   assert_false(text_base64(&refused, "ab*d", 4));
-  text_free(&refused);
+  assert_null(refused.data);
 }
 
 int main(void) {
@@ -97,6 +113,7 @@ int main(void) {
       cmocka_unit_test(what_is_no_utf8_is_shown_as_bytes),
       cmocka_unit_test(a_cut_never_splits_an_escape),
       cmocka_unit_test(base64_comes_back),
+      cmocka_unit_test(careless_base64_is_read_and_what_is_none_is_not),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
