@@ -89,7 +89,7 @@ struct idem__mcp_call {
   void *skill;                    /* SKILL: see skill.c */
   idem_mcp_list_kind list_kind;
   size_t subject_at, subject_len; /* in text: what Mcp-Name says */
-  size_t args_at, args_len;       /* in text: the arguments of a tool; 0: none */
+  size_t args_at, args_len;       /* in text: the arguments of a tool or prompt; 0: none */
   size_t params_len;              /* text: members of params without _meta, */
   size_t meta_len;                /* then members of _meta, then names */
   char text[];

@@ -133,6 +133,18 @@ static void put_task(maker *self) {
   idem__write_object_end(&self->out);
 }
 
+/* What tools and prompts are asked with. */
+static idem_status put_named(maker *self, const char *name, const yyjson_mut_val *arguments) {
+  if (arguments && !yyjson_mut_is_obj(idem__mcp_mutable(arguments))) return IDEM_E_INVAL;
+  put_subject(self, "name", name);
+  if (!arguments) return IDEM_OK;
+  idem__write_key(&self->out, "arguments");
+  self->ask.args_at = self->params.len;
+  idem__write_mutable(&self->out, arguments);
+  self->ask.args_len = self->params.len - self->ask.args_at;
+  return IDEM_OK;
+}
+
 /* ---------------------------------------------------------------------- tools */
 
 idem_status idem_mcp_call_tool(idem_mcp_client *client, const char *name,
@@ -141,18 +153,8 @@ idem_status idem_mcp_call_tool(idem_mcp_client *client, const char *name,
   maker self;
   idem_status status = begin(&self, client, IDEM__METHOD_TOOLS_CALL, opts);
   self.ask.kind = IDEM__MCP_TOOL;
-  if (status == IDEM_OK && arguments && !yyjson_mut_is_obj(idem__mcp_mutable(arguments)))
-    status = IDEM_E_INVAL;
-  if (status == IDEM_OK) {
-    put_subject(&self, "name", name);
-    if (arguments) {
-      idem__write_key(&self.out, "arguments");
-      self.ask.args_at = self.params.len;
-      idem__write_mutable(&self.out, arguments);
-      self.ask.args_len = self.params.len - self.ask.args_at;
-    }
-    put_task(&self);
-  }
+  if (status == IDEM_OK) status = put_named(&self, name, arguments);
+  if (status == IDEM_OK) put_task(&self);
   return finish(&self, status, fn, user, call);
 }
 
@@ -202,15 +204,7 @@ idem_status idem_mcp_get_prompt(idem_mcp_client *client, const char *name,
   maker self;
   idem_status status = begin(&self, client, IDEM__METHOD_PROMPTS_GET, opts);
   self.ask.kind = IDEM__MCP_ROUNDS;
-  if (status == IDEM_OK && arguments && !yyjson_mut_is_obj(idem__mcp_mutable(arguments)))
-    status = IDEM_E_INVAL;
-  if (status == IDEM_OK) {
-    put_subject(&self, "name", name);
-    if (arguments) {
-      idem__write_key(&self.out, "arguments");
-      idem__write_mutable(&self.out, arguments);
-    }
-  }
+  if (status == IDEM_OK) status = put_named(&self, name, arguments);
   return finish(&self, status, fn, user, call);
 }
 
