@@ -11,28 +11,32 @@
 
 /* ------------------------------------------------------------------ pieces */
 
+/* In memory of its own, cut at 511 bytes; NULL: there is none. */
+static char *make_sentence(const idem__auth_flow *flow, const char *format, va_list args) {
+  char sentence[512] = "";
+  vsnprintf(sentence, sizeof sentence, format, args);
+  return idem__strndup(&flow->alloc, sentence, strlen(sentence));
+}
+
 void flow_fail(idem__auth_flow *flow, const char *format, ...) {
-  char sentence[512];
   va_list args;
   va_start(args, format);
-  int len = vsnprintf(sentence, sizeof sentence, format, args);
+  char *why = make_sentence(flow, format, args);
   va_end(args);
-  if (len < 0) len = 0;
   flow->state = FLOW_FAILED;
   idem__free(&flow->alloc, flow->texts[TEXT_WHY]);
-  size_t kept = (size_t)len < sizeof sentence ? (size_t)len : sizeof sentence - 1;
-  flow->texts[TEXT_WHY] = idem__strndup(&flow->alloc, sentence, kept);
-  const char *why = flow->texts[TEXT_WHY];
+  flow->texts[TEXT_WHY] = why;
   flow->step = (idem__auth_step){.want = IDEM__AUTH_FAILED, .why = why ? why : "no memory"};
 }
 
 void flow_note(idem__auth_flow *flow, const char *format, ...) {
-  char sentence[512];
+  if (flow->texts[TEXT_TROUBLE]) return;
   va_list args;
   va_start(args, format);
-  int len = vsnprintf(sentence, sizeof sentence, format, args);
+  char *trouble = make_sentence(flow, format, args);
   va_end(args);
-  if (len >= 0 && !flow->texts[TEXT_TROUBLE]) flow_copy(flow, TEXT_TROUBLE, sentence);
+  flow->texts[TEXT_TROUBLE] = trouble;
+  flow_good(flow, trouble ? IDEM_OK : IDEM_E_NOMEM);
 }
 
 bool flow_good(idem__auth_flow *flow, idem_status status) {
