@@ -291,7 +291,7 @@ typedef struct idem_http_opts {
   size_t waiting_bytes; /* heads and bodies of them; 0: 64 MiB */
   uint64_t waiting_ms;  /* for who may ask (idem_http_caller_wait); 0: 10,000, with `auth` 25,000 */
   /* What a loop keeps of messages that are not whole yet, where it is more than 64 KiB of a connection: bodies, WebSocket
-   * messages, lines and frames of TCP, TLS and Unix sockets, all together. Past it whoever has been at it for longest is refused: 503,
+   * messages, lines and frames of TCP, TLS and Unix sockets, and what was sent behind a request that is not answered yet, all together. Past it whoever has been at it for longest is refused: 503,
    * the close code 1013, or on a socket an error with an unknown id (unavailable) and the end of the connection. 0: 256 MiB */
   size_t unfinished_bytes;
   bool access_log;  /* one line a request, at info */

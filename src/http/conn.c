@@ -243,16 +243,25 @@ void idem__http_stay_over(idem__http_stay *stay, uint64_t now_ms) {
   idem__http_conn_notify(conn);
 }
 
+static void tell_unfinished(const idem_http_conn *conn, const char *message) {
+  idem_log_write(conn->server->log, &(idem_log_record){.level = IDEM_LOG_WARN,
+                                                       .message = message,
+                                                       .peer = conn->peer,
+                                                       .detail = UNFINISHED,
+                                                       .detail_len = sizeof UNFINISHED - 1});
+}
+
+/* What runs is answered, and is the last; what came behind it is not looked at. */
 void idem__http_give_way(idem_http_conn *conn, uint64_t now_ms) {
   conn->now_ms = now_ms;
   conn->inside++;
   if (conn->websocket) {
     idem__websocket_close(conn->websocket, 1013, UNFINISHED);
-    idem_log_write(conn->server->log, &(idem_log_record){.level = IDEM_LOG_WARN,
-                                                         .message = "a WebSocket was closed",
-                                                         .peer = conn->peer,
-                                                         .detail = UNFINISHED,
-                                                         .detail_len = sizeof UNFINISHED - 1});
+    tell_unfinished(conn, "a WebSocket was closed");
+  } else if (conn->exchange.active) {
+    conn->exchange.keep_alive = false;
+    idem_buf_deinit(&conn->backlog);
+    tell_unfinished(conn, "a connection ends with its answer");
   } else {
     idem__h1_stop(conn, 503, 0, "unavailable");
     conn->refusal.why = UNFINISHED;

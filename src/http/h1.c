@@ -186,8 +186,10 @@ static idem_status step(idem_http_conn *conn, const char *data, size_t len, size
   return conn->failed;
 }
 
+/* Behind the last request of a connection nothing will be looked at. */
 idem_status idem__h1_keep_backlog(idem_http_conn *conn, const char *data, size_t len) {
-  return len ? idem_buf_put(&conn->backlog, data, len) : IDEM_OK;
+  bool last = conn->exchange.active && !conn->exchange.keep_alive;
+  return len && !last ? idem_buf_put(&conn->backlog, data, len) : IDEM_OK;
 }
 
 static bool can_parse(const idem_http_conn *conn) {

@@ -1,11 +1,11 @@
-/* unfinished.c - how much of bodies and WebSocket messages has come whose rest has not, and who gives way where
- * that is too much (base/unfinished.c). See docs/internals/http.md. */
+/* unfinished.c - how much of bodies and WebSocket messages has come whose rest has not, or waits behind a request that
+ * is being answered, and who gives way where that is too much (base/unfinished.c). See docs/internals/http.md. */
 #include "conn.h"
 
 static size_t bytes_of(const idem_http_conn *conn) {
   if (conn->closing || conn->failed != IDEM_OK) return 0;
   if (conn->websocket) return idem__websocket_unfinished(conn->websocket);
-  return conn->request ? conn->request->body_copy.cap : 0;
+  return conn->backlog.cap + (conn->request ? conn->request->body_copy.cap : 0);
 }
 
 static void give_way(idem__half *half, uint64_t now_ms) {

@@ -1,5 +1,5 @@
-/* test_unfinished.c - halves of bodies and of WebSocket messages are bounded together: who has been at it
- * for longest gives way, and whoever just sends is served. */
+/* test_unfinished.c - halves of bodies and of WebSocket messages, and what is sent behind a request, are bounded
+ * together: who has been at it for longest gives way, and whoever just sends is served. */
 #include "support/mcp_web.h"
 #include "support/unit.h"
 #include "support/ws_frame.h"
@@ -88,6 +88,47 @@ static void so_does_who_sent_half_a_websocket_message(void **state) {
   close_all(&web, conns);
 }
 
+static void keep(idem_request *request, void *user) {
+  idem_request ***next = user;
+  *(*next)++ = request;
+  idem_request_keep(request);
+}
+
+static void send_behind_a_call(mcp_web_conn *conn, const char *bytes) {
+  mcp_web_send(
+      conn, "POST", "/mcp",
+      "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: slow\r\n",
+      "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"slow\","
+      "\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","
+      "\"io.modelcontextprotocol/clientCapabilities\":{}}}}");
+  feed(conn, bytes, HALF);
+}
+
+/* It still gets its answer, and as its last: what waits behind it is forgotten, and so is what comes later. */
+static void so_does_who_sent_much_behind_a_request(void **state) {
+  (void)state;
+  mcp_web web;
+  mcp_web_conn conns[PEERS];
+  idem_request *kept[PEERS], **next = kept;
+  char *bytes = malloc(HALF);
+  assert_non_null(bytes);
+  memset(bytes, '\n', HALF);
+  mcp_web_open(&web, &(mcp_web_opts){.http = &bounded});
+  web.fixture->keep = keep;
+  web.fixture->user = &next;
+  for (size_t i = 0; i < PEERS; i++) {
+    mcp_web_connect(&web, &conns[i]);
+    send_behind_a_call(&conns[i], bytes);
+  }
+  assert_int_equal(next - kept, PEERS);
+  feed(&conns[0], bytes, HALF);
+  for (size_t i = 0; i < PEERS; i++) idem_reply_json(kept[i], "{\"content\":[]}", 14);
+  assert_in_range(refused(conns, "Connection: close"), PEERS - BOUND / HALF, PEERS - 1);
+  assert_int_equal(refused(conns, "HTTP/1.1 200 "), PEERS);
+  close_all(&web, conns);
+  free(bytes);
+}
+
 /* What has come to its end, or whose connection has, is counted no more. */
 static void what_has_ended_makes_room(void **state) {
   (void)state;
@@ -130,6 +171,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(who_sent_half_a_body_first_gives_way),
       cmocka_unit_test(so_does_who_sent_half_a_websocket_message),
+      cmocka_unit_test(so_does_who_sent_much_behind_a_request),
       cmocka_unit_test(what_has_ended_makes_room),
       cmocka_unit_test(a_message_alone_may_be_larger_than_the_bound),
   };
