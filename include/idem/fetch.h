@@ -88,7 +88,7 @@ typedef struct idem_fetch_opts {
   bool (*on_data)(const char *data, size_t len, void *user);
 } idem_fetch_opts;
 
-/* NOMEM; INVAL: not such a URL, method or header; SYS: the module is missing (logged). `out` may be
+/* NOMEM; INVAL: not such a URL, method, header or name of a file; SYS: the module is missing (logged). `out` may be
  * NULL for what is never cancelled. */
 IDEM_API idem_status idem_fetch_start(uv_loop_t *loop, const idem_fetch_opts *opts,
                                       idem_fetch_fn fn, void *user, idem_fetch **out);

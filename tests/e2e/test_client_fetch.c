@@ -216,6 +216,23 @@ static void what_would_break_the_message_is_refused(void **state) {
   assert_int_equal(in.ended, 0);
 }
 
+/* Its texts are of 8,000,000 bytes at most. */
+static void what_libcurl_does_not_take_is_refused_and_no_want_of_memory(void **state) {
+  (void)state;
+  world in;
+  set_up(&in);
+  size_t len = 8000002;
+  char *long_text = malloc(len + 1);
+  assert_non_null(long_text);
+  memset(long_text, 'a', len);
+  long_text[len] = '\0';
+  assert_int_equal(start(&in, "/", (idem_fetch_opts){.ca_file = long_text}), IDEM_E_INVAL);
+  assert_int_equal(start(&in, "/", (idem_fetch_opts){.proxy = long_text}), IDEM_E_INVAL);
+  free(long_text);
+  tear_down(&in);
+  assert_int_equal(in.ended, 0);
+}
+
 static void connections_are_used_again(void **state) {
   (void)state;
   world in;
@@ -526,6 +543,7 @@ int main(void) {
       cmocka_unit_test(an_answer_comes_with_status_headers_and_body),
       cmocka_unit_test(method_headers_and_body_arrive_as_they_were_given),
       cmocka_unit_test(what_would_break_the_message_is_refused),
+      cmocka_unit_test(what_libcurl_does_not_take_is_refused_and_no_want_of_memory),
       cmocka_unit_test(connections_are_used_again),
       cmocka_unit_test(what_may_change_something_is_sent_once),
       cmocka_unit_test(what_changes_nothing_is_sent_again),

@@ -245,8 +245,9 @@ static idem_status start(idem__curl *set, const idem__curl_request *request,
   transfer->request = *request;
   idem_list_init(&transfer->link);
   if (!set_up(transfer) || !add(set, transfer)) {
+    bool refused = transfer->fault != CURLE_OK && transfer->fault != CURLE_OUT_OF_MEMORY;
     free_transfer(transfer);
-    return IDEM_E_NOMEM;
+    return refused ? IDEM_E_INVAL : IDEM_E_NOMEM;
   }
   *out = transfer;
   return IDEM_OK;

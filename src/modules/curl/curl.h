@@ -63,7 +63,7 @@ typedef struct idem__curl_module {
   void (*tick)(idem__curl *set);
   /* Looks at every socket: for a host that cannot watch one of them. */
   void (*drive)(idem__curl *set);
-  /* NOMEM; INVAL: libcurl does not take the URL. No callback runs before it returns. */
+  /* NOMEM; INVAL: libcurl does not take one of its texts (longer than 8 MB, say). No callback runs before it returns. */
   idem_status (*start)(idem__curl *set, const idem__curl_request *request,
                        idem__curl_transfer **out);
   /* No callback of it runs any more. */

@@ -51,9 +51,15 @@ static bool add_headers(idem__curl_transfer *transfer, const idem__curl_request 
   return fine && add_line(transfer, "Expect:");
 }
 
-#define SET(option, value) (curl_easy_setopt(easy, (option), (value)) == CURLE_OK)
+/* What libcurl did not take is remembered: it is another matter than want of memory. */
+static bool took(idem__curl_transfer *transfer, CURLcode code) {
+  transfer->fault = code;
+  return code == CURLE_OK;
+}
 
-static bool set_message(CURL *easy, const idem__curl_request *request) {
+#define SET(option, value) took(transfer, curl_easy_setopt(transfer->easy, (option), (value)))
+
+static bool set_message(idem__curl_transfer *transfer, const idem__curl_request *request) {
   if (strcmp(request->method, "HEAD") == 0) return SET(CURLOPT_NOBODY, 1L);
   if (!SET(CURLOPT_CUSTOMREQUEST, request->method)) return false;
   if (!request->body) return true;
@@ -61,7 +67,7 @@ static bool set_message(CURL *easy, const idem__curl_request *request) {
          SET(CURLOPT_COPYPOSTFIELDS, request->body);
 }
 
-static bool set_limits(CURL *easy, const idem__curl_request *request) {
+static bool set_limits(idem__curl_transfer *transfer, const idem__curl_request *request) {
   return SET(CURLOPT_CONNECTTIMEOUT_MS, (long)request->connect_ms) &&
          SET(CURLOPT_TIMEOUT_MS, (long)request->total_ms) && SET(CURLOPT_NOSIGNAL, 1L) &&
          SET(CURLOPT_PROTOCOLS_STR, "http,https") && SET(CURLOPT_FOLLOWLOCATION, 0L) &&
@@ -70,7 +76,7 @@ static bool set_limits(CURL *easy, const idem__curl_request *request) {
          SET(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L) && SET(CURLOPT_QUICK_EXIT, 1L);
 }
 
-static bool set_trust(CURL *easy, const idem__curl_request *request) {
+static bool set_trust(idem__curl_transfer *transfer, const idem__curl_request *request) {
   bool fine = SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
   if (request->proxy) fine = fine && SET(CURLOPT_PROXY, request->proxy);
   if (request->ca_file) fine = fine && SET(CURLOPT_CAINFO, request->ca_file);
@@ -122,7 +128,7 @@ static curl_socket_t open_socket(void *user, curlsocktype purpose, struct curl_s
   return socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
 }
 
-static bool set_checks(CURL *easy, idem__curl_transfer *transfer) {
+static bool set_checks(idem__curl_transfer *transfer) {
   return SET(CURLOPT_PREREQFUNCTION, before_request) && SET(CURLOPT_PREREQDATA, transfer) &&
          SET(CURLOPT_OPENSOCKETFUNCTION, open_socket) && SET(CURLOPT_OPENSOCKETDATA, transfer) &&
          (!transfer->request.may_connect || SET(CURLOPT_FRESH_CONNECT, 1L));
@@ -169,16 +175,15 @@ static size_t on_line(char *line, size_t one, size_t len, void *user) {
   return fine && !transfer->cancelled ? len : (len ? 0 : 1);
 }
 
-static bool set_head(CURL *easy, idem__curl_transfer *transfer) {
+static bool set_head(idem__curl_transfer *transfer) {
   return SET(CURLOPT_HEADERFUNCTION, on_line) && SET(CURLOPT_HEADERDATA, transfer) &&
          SET(CURLOPT_HTTPHEADER, transfer->headers);
 }
 
 bool idem__curl_write_request(idem__curl_transfer *transfer) {
   const idem__curl_request *request = &transfer->request;
-  CURL *easy = transfer->easy;
   transfer->may_repeat = request->may_repeat || is_safe(request->method);
-  return add_headers(transfer, request) && set_message(easy, request) &&
-         set_limits(easy, request) && set_trust(easy, request) && set_head(easy, transfer) &&
-         set_checks(easy, transfer) && SET(CURLOPT_URL, request->url);
+  return add_headers(transfer, request) && set_message(transfer, request) &&
+         set_limits(transfer, request) && set_trust(transfer, request) && set_head(transfer) &&
+         set_checks(transfer) && SET(CURLOPT_URL, request->url);
 }

@@ -30,12 +30,13 @@ struct idem__curl_transfer {
   bool added, cancelled, head_over, held;
   bool may_repeat;
   bool begun;     /* it has gone out, perhaps not all of it */
-  CURLcode fault; /* of one that is broken */
+  CURLcode fault; /* of one that is broken, or cannot begin */
   int status;
   char error[CURL_ERROR_SIZE];
 };
 
-/* Tells libcurl what is asked, how often it may go out, and to whom the head of the answer is told. False: no memory. */
+/* Tells libcurl what is asked, how often it may go out, and to whom the head of the answer is told. False: no memory, or
+ * `fault` is what libcurl did not take. */
 bool idem__curl_write_request(idem__curl_transfer *transfer);
 
 #endif
