@@ -14,6 +14,12 @@ static bool wanted(const idem__context *context) {
   return policy->error_message == IDEM_MESSAGE_CAUSE;
 }
 
+idem_policy idem__context_policy(const idem__context *context) {
+  idem_policy policy = context->server->policy;
+  policy.error_detail = (idem_error_detail)context->error_detail;
+  return policy;
+}
+
 const char *idem__cause(const idem__context *context, char out[IDEM__CAUSE], const char *format,
                         ...) {
   char plain[2 * IDEM__CAUSE], escaped[4 * sizeof plain];

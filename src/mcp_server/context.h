@@ -24,6 +24,7 @@ struct idem__context {
   bool hello_counted;
   bool principal_claimed; /* nobody has checked it */
   bool begun;             /* its handler, which has not said that nothing was done (idem_not_run) */
+  uint8_t error_detail;   /* idem_error_detail of its conn, which may be gone when it is answered */
   yyjson_val *params;
   yyjson_val *meta;
   yyjson_val *client_info;
@@ -65,6 +66,8 @@ static inline idem__context *idem__context_of(const idem_request *request) {
 static inline idem__context *idem__context_open(const idem_request *request) {
   return idem__request_in_use(request) ? idem__context_of(request) : NULL;
 }
+/* cause.c: by which an answer is written that is not sent at once. */
+idem_policy idem__context_policy(const idem__context *context);
 /* tool_count.c: the call of a tool begins; a task that it became ends; the context goes. */
 void idem__tool_count_begin(idem__context *context);
 void idem__tool_count_task(idem__context *context, idem__outcome outcome);

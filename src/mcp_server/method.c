@@ -80,6 +80,7 @@ static idem__context *new_context(idem_request *request, yyjson_val *params) {
   context->server = peer->worker->server;
   context->worker = peer->worker;
   context->params = params;
+  context->error_detail = (uint8_t)idem_conn_policy(idem_request_conn(request))->error_detail;
   context->log_level = -1;
   context->last_progress = -1;
   context->outcome = -1;

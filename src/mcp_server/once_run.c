@@ -150,7 +150,8 @@ static idem__once_text *text_of(const idem__context *context, const idem__answer
     return idem__once_text_new(alloc, false, answer->value.at, answer->value.len);
   idem_buf text;
   idem_buf_init(&text, alloc, idem__answer_bytes(context->server));
-  idem_status status = idem__answer_put_value(&text, &context->server->policy, answer);
+  idem_policy policy = idem__context_policy(context);
+  idem_status status = idem__answer_put_value(&text, &policy, answer);
   idem__once_text *made =
       status == IDEM_OK ? idem__once_text_new(alloc, answer->is_error, text.data, text.len) : NULL;
   idem_buf_deinit(&text);

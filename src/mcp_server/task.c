@@ -85,8 +85,9 @@ static idem_status write_answer(const idem__context *context, const idem__answer
                                 idem_buf *out) {
   idem_buf whole;
   idem_buf_init(&whole, &context->worker->alloc, idem__answer_bytes(context->server));
-  idem_status status = idem__answer_put(&whole, &context->server->policy,
-                                        idem__request_id(context->request), answer);
+  idem_policy policy = idem__context_policy(context);
+  idem_status status =
+      idem__answer_put(&whole, &policy, idem__request_id(context->request), answer);
   yyjson_doc *doc =
       status == IDEM_OK ? idem__task_read(context->server, whole.data, whole.len) : NULL;
   if (status == IDEM_OK && !doc) status = IDEM_E_NOMEM;

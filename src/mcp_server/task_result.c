@@ -50,20 +50,19 @@ static idem_status write_with_relation(idem_buf *out, const idem__task *task,
   return status;
 }
 
+/* How much is said of it was decided when the task ended. */
 static void reply_error_object(idem__context *context, const idem__task_text *outcome) {
   yyjson_doc *doc = idem__task_read(context->server, outcome->bytes, outcome->len);
   yyjson_val *error = yyjson_doc_get_root(doc), *data = yyjson_obj_get(error, "data");
-  int64_t code = IDEM_RPC_INTERNAL_ERROR;
-  idem__json_get_int(yyjson_obj_get(error, "code"), &code);
-  idem_buf text;
-  idem_buf_init(&text, &context->worker->alloc, idem__answer_bytes(context->server));
-  bool has_data = data && idem__json_put(&text, data) == IDEM_OK;
-  if (!doc || (data && !has_data))
-    idem__reply_failure(context, IDEM_RPC_INTERNAL_ERROR, NULL, NULL, 0);
+  idem__answer answer = {.is_error = true,
+                         .code = IDEM_RPC_INTERNAL_ERROR,
+                         .message = yyjson_get_str(yyjson_obj_get(error, "message"))};
+  idem__json_get_int(yyjson_obj_get(error, "code"), &answer.code);
+  if (data) answer.value = (idem__value){IDEM__VALUE_PARSED, data, 0, NULL};
+  if (doc)
+    idem__reply_answer(context->request, &answer);
   else
-    idem__reply_error_own(context->request, code, yyjson_get_str(yyjson_obj_get(error, "message")),
-                          has_data ? text.data : NULL, text.len);
-  idem_buf_deinit(&text);
+    idem__reply_failure(context, IDEM_RPC_INTERNAL_ERROR, NULL, NULL, 0);
   yyjson_doc_free(doc);
 }
 

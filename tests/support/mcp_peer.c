@@ -82,9 +82,9 @@ static void on_trace(idem_conn *conn, idem_direction direction, const char *mess
 }
 
 static idem_status open_conn(mcp_peer *peer, idem_server *server, const char *date,
-                             const idem_alloc *alloc) {
+                             const idem_alloc *alloc, const idem_policy *policy) {
   *peer = (mcp_peer){.date = date, .modern = strcmp(date, "2026-07-28") >= 0};
-  idem_conn_opts opts = {.alloc = alloc};
+  idem_conn_opts opts = {.alloc = alloc, .policy = policy};
   if (!alloc) {
     peer->checker = mcp_schema_new();
     opts.on_trace = on_trace;
@@ -93,9 +93,14 @@ static idem_status open_conn(mcp_peer *peer, idem_server *server, const char *da
   return idem_server_accept(server, &opts, &peer->conn);
 }
 
-void mcp_peer_open(mcp_peer *peer, idem_server *server, const char *date) {
-  assert_int_equal(open_conn(peer, server, date, NULL), IDEM_OK);
+void mcp_peer_open_by(mcp_peer *peer, idem_server *server, const char *date,
+                      const idem_policy *policy) {
+  assert_int_equal(open_conn(peer, server, date, NULL, policy), IDEM_OK);
   if (!peer->modern) shake_hands(peer);
+}
+
+void mcp_peer_open(mcp_peer *peer, idem_server *server, const char *date) {
+  mcp_peer_open_by(peer, server, date, NULL);
 }
 
 void mcp_peer_close(mcp_peer *peer) {
@@ -173,7 +178,7 @@ static void try_line(mcp_peer *peer, const char *line) {
 bool mcp_peer_try_open(mcp_peer *peer, idem_server *server, const char *date,
                        const idem_alloc *alloc) {
   char line[512];
-  if (open_conn(peer, server, date, alloc) != IDEM_OK) return false;
+  if (open_conn(peer, server, date, alloc, NULL) != IDEM_OK) return false;
   if (peer->modern) return true;
   write_hello(peer, line, sizeof line);
   try_line(peer, line);

@@ -23,6 +23,9 @@ idem_server *mcp_test_server(const idem_server_opts *opts);
 
 /* Speaks `date` from now on; the handshake of a legacy revision is done here. */
 void mcp_peer_open(mcp_peer *peer, idem_server *server, const char *date);
+/* ... on a conn with a policy of its own. */
+void mcp_peer_open_by(mcp_peer *peer, idem_server *server, const char *date,
+                      const idem_policy *policy);
 void mcp_peer_close(mcp_peer *peer);
 /* ... the server's last peer. */
 void mcp_peer_close_with(mcp_peer *peer, idem_server *server);

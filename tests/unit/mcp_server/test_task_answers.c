@@ -102,22 +102,37 @@ static void an_error_fails_the_task_with_that_error(void **state) {
 }
 
 /* 2025-11-25 has the error itself as the answer to tasks/result. */
-static void an_errors_data_keeps_its_digits(void **state) {
-  (void)state;
+static void expect_error(const idem_policy *policy, const char *how, const char *error) {
   idem_server *server = mcp_test_server(NULL);
   mcp_peer peer;
   char members[64];
-  idem_tool tool = {.name = "t", .task = IDEM_TASK_OPTIONAL, .fn = answer, .user = "digits"};
+  idem_tool tool = {
+      .name = "t", .task = IDEM_TASK_OPTIONAL, .fn = answer, .user = (void *)(uintptr_t)how};
   assert_int_equal(idem_server_add_tool(server, &tool, NULL, 0), IDEM_OK);
-  mcp_peer_open(&peer, server, "2025-11-25");
+  mcp_peer_open_by(&peer, server, "2025-11-25", policy);
   const char *made = mcp_peer_ask(&peer, "tools/call", "\"name\":\"t\",\"task\":{}");
   const char *id = strstr(made, "\"taskId\":\"");
   assert_non_null(id);
   snprintf(members, sizeof members, "%.43s", id);
-  mcp_peer_expect(&peer, "tasks/result", members,
-                  "\"error\":{\"code\":404,\"message\":\"Far away\",\"data\":" DIGITS "}");
+  mcp_peer_expect(&peer, "tasks/result", members, error);
   mcp_peer_close(&peer);
   idem_server_free(server);
+}
+
+static void an_errors_data_keeps_its_digits(void **state) {
+  (void)state;
+  expect_error(NULL, "digits",
+               "\"error\":{\"code\":404,\"message\":\"Far away\",\"data\":" DIGITS "}");
+}
+
+static void an_applications_data_stay_however_little_idem_says(void **state) {
+  (void)state;
+  idem_policy terse = idem_policy_preset(IDEM_PROFILE_MCP);
+  terse.error_detail = IDEM_ERROR_DETAIL_NONE;
+  expect_error(
+      &terse, "error",
+      "\"error\":{\"code\":404,\"message\":\"No such book\",\"data\":{\"details\":\"shelf 3\"}}");
+  expect_error(&terse, "params", "\"error\":{\"code\":-32602,\"message\":\"Invalid params\"}");
 }
 
 static void no_answer_fails_the_task(void **state) {
@@ -144,6 +159,7 @@ int main(void) {
       cmocka_unit_test(a_result_completes_the_task),
       cmocka_unit_test(an_error_fails_the_task_with_that_error),
       cmocka_unit_test(an_errors_data_keeps_its_digits),
+      cmocka_unit_test(an_applications_data_stay_however_little_idem_says),
       cmocka_unit_test(no_answer_fails_the_task),
       cmocka_unit_test(a_result_the_store_refuses_is_a_failure),
   };
