@@ -188,7 +188,9 @@ void idem__conn_enter(idem_conn *conn) {
   conn->woken = false; /* whoever calls us looks for chunks afterwards */
 }
 
+/* A conn that failed has its calls ended here, where whoever hears of that may free it. */
 idem_status idem__conn_leave(idem_conn *conn) {
+  if (IDEM__UNLIKELY(conn->failure != IDEM_OK) && conn->depth == 1) idem__call_close_all(conn);
   if (--conn->depth == 0 && IDEM__UNLIKELY(conn->free_later)) {
     free_now(conn);
     return IDEM_E_CLOSED;
@@ -233,7 +235,7 @@ static void settle_held(idem_conn *conn, const idem__answer *answer) {
 }
 
 static void close_with(idem_conn *conn, const idem__answer *answer) {
-  if (conn->closed) return;
+  if (conn->closed && idem_list_empty(&conn->calls)) return;
   idem__conn_enter(conn);
   conn->closed = true;
   idem__call_close_all(conn);
@@ -420,7 +422,7 @@ static uint64_t earlier(uint64_t a, const idem__timer *timer) {
 }
 
 IDEM__EARLY uint64_t idem_conn_deadline(const idem_conn *conn) {
-  if (conn->failure != IDEM_OK) return NEVER;
+  if (conn->failure != IDEM_OK) return idem_list_empty(&conn->calls) ? NEVER : 0;
   if (idem__dispatch_ready(conn)) return 0;
   uint64_t at = conn->closed ? NEVER : idle_at(conn);
   if (conn->frame_at_ms < at) at = conn->frame_at_ms;
@@ -468,8 +470,8 @@ static void expire_idle(idem_conn *conn, uint64_t now_ms) {
 
 idem_status idem_conn_expire(idem_conn *conn) {
   if (conn->depth) return IDEM_E_STATE;
-  if (conn->failure != IDEM_OK) return conn->failure;
   idem__conn_enter(conn);
+  if (conn->failure != IDEM_OK) return idem__conn_leave(conn);
   idem__conn_now_ns(conn);
   uint64_t now_ms = idem__conn_clock_ms(conn);
   expire_requests(conn, now_ms);

@@ -355,6 +355,7 @@ void idem__conn_enter(idem_conn *conn);
 idem_status idem__conn_leave(idem_conn *conn);
 /* For entry points that the application calls, not the driver: on_output tells of new output. */
 void idem__conn_leave_waking(idem_conn *conn);
+/* Its calls end when it is left, or, where nobody is inside, with the driver's next expire or close: not within a reply. */
 IDEM__COLD void idem__conn_fail(idem_conn *conn, idem_status status);
 /* Something is to be taken or run: calls on_output unless an entry point is on the stack. */
 void idem__conn_wake(idem_conn *conn);
