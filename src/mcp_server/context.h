@@ -25,6 +25,7 @@ struct idem__context {
   bool principal_claimed; /* nobody has checked it */
   bool begun;             /* its handler, which has not said that nothing was done (idem_not_run) */
   uint8_t error_detail;   /* idem_error_detail of its conn, which may be gone when it is answered */
+  bool keyed;             /* it came with a key, and waits for it or has it */
   yyjson_val *params;
   yyjson_val *meta;
   yyjson_val *client_info;
@@ -72,7 +73,7 @@ idem_policy idem__context_policy(const idem__context *context);
 void idem__tool_count_begin(idem__context *context);
 void idem__tool_count_task(idem__context *context, idem__outcome outcome);
 void idem__tool_count_end(idem__context *context);
-/* ending.c: its server ends while it is under way. As idem__conn_on_abort wants it. */
+/* ending.c: its server or its session ends while it is under way. As idem__conn_on_abort wants it. */
 bool idem__context_abort(idem_request *request);
 /* ... what is said of it then: whether it was begun. */
 const idem__answer *idem__context_cut_off(const idem_request *request);

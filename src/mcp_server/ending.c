@@ -1,5 +1,5 @@
-/* ending.c - a server that ends while it is asked: who asked is told whether its call was begun. Only the handler knows, so it is
- * told first. Calls with a key have one more who wants to know, their record: see once_run.c. */
+/* ending.c - a server or a session that ends while it is asked: who asked is told whether its call was begun. Only the handler knows,
+ * so it is told first. Calls with a key have one more who wants to know, their record: see once_run.c. */
 #include "context.h"
 #include "once.h"
 #include "result.h"
@@ -10,12 +10,14 @@ static bool may_be_asked_again(const idem__context *context) {
   return context->tool && context->tool->may_repeat;
 }
 
-/* Where a call with a key is broken off for good that is so for all who ask, whatever the store says; else it is asked for again. */
+/* Where a call with a key is broken off for good that is so for all who ask, whatever the store says; else it is asked for again. Who
+ * asks without a key, in a session that has ended, needs another one for that. */
 const idem__answer *idem__context_cut_off(const idem_request *request) {
   const idem__context *context = idem__context_of(request);
   bool unfinished = !context->once || idem__once_is_broken_off(context->once);
-  return unfinished && !may_be_asked_again(context) ? idem__cut_off_lost(request)
-                                                    : idem__cut_off_unavailable(request);
+  bool sessionless = !context->keyed && idem__conn_orphaned(idem_request_conn(request));
+  if (unfinished && !may_be_asked_again(context)) return idem__cut_off_lost(request);
+  return sessionless ? idem__cut_off_session(request) : idem__cut_off_unavailable(request);
 }
 
 /* What it says of its own is its answer; that it lets go, since it was told to, is none. */
@@ -30,13 +32,14 @@ static bool on_cancel(idem_request *request, idem_cancel_reason reason) {
   return false;
 }
 
+/* What has a key goes on where a session alone has ended: its answer is for who comes with the key. */
 bool idem__context_abort(idem_request *request) {
   static const idem__request_guard guard = {.answer = on_answer, .cancel = on_cancel};
   const idem__context *context = idem__context_of(request);
   if (!context) return false;
   idem__request_on_cut_off(request, idem__context_cut_off);
   if (context->once) {
-    idem__once_end(context->once);
+    if (!idem__conn_orphaned(idem_request_conn(request))) idem__once_end(context->once);
     return true;
   }
   if (!context->begun) return false;

@@ -244,6 +244,7 @@ bool idem__once_admit(idem__context *context, const uint8_t name[IDEM_SHA256_BYT
     idem_request_drop(context->request);
     return false;
   }
+  context->keyed = true;
   caller->context = context;
   caller->worker = context->worker;
   caller->go_on = go_on;

@@ -230,20 +230,39 @@ const idem__answer *idem__cut_off_unavailable(const idem_request *request) {
   return &answer;
 }
 
-#define LOST                                                                                       \
-  { IDEM__VALUE_MEMBER, "outcome-unknown", sizeof "outcome-unknown" - 1, "reason" }
+#define REASON(text)                                                                               \
+  { IDEM__VALUE_MEMBER, text, sizeof text - 1, "reason" }
+#define CUT_OFF(number, says, why)                                                                 \
+  { .is_error = true, .code = (number), .message = (says), .value = REASON(why) }
+
+/* The second of the two where the policy wants messages that name their cause. */
+static const idem__answer *said(const idem_request *request, const idem__answer both[2]) {
+  char text[IDEM__CAUSE];
+  return &both[idem__cause(idem__context_of(request), text, "%s", "") ? 1 : 0];
+}
 
 const idem__answer *idem__cut_off_lost(const idem_request *request) {
-  static const idem__answer canonical = {
-      .is_error = true, .code = IDEM_RPC_INTERNAL_ERROR, .value = LOST};
-  static const idem__answer named = {.is_error = true,
-                                     .code = IDEM_RPC_INTERNAL_ERROR,
-                                     .message =
-                                         "Outcome unknown: the server ended while this call ran",
-                                     .value = LOST};
-  char text[IDEM__CAUSE];
+  static const char why[] = "outcome-unknown";
+  static const idem__answer server[] = {
+      CUT_OFF(IDEM_RPC_INTERNAL_ERROR, NULL, why),
+      CUT_OFF(IDEM_RPC_INTERNAL_ERROR, "Outcome unknown: the server ended while this call ran",
+              why)};
+  static const idem__answer session[] = {
+      CUT_OFF(IDEM_RPC_INTERNAL_ERROR, NULL, why),
+      CUT_OFF(IDEM_RPC_INTERNAL_ERROR, "Outcome unknown: the session ended while this call ran",
+              why)};
   say_status(request, 409);
-  return idem__cause(idem__context_of(request), text, "%s", "") ? &named : &canonical;
+  return said(request, idem__conn_orphaned(idem_request_conn(request)) ? session : server);
+}
+
+const idem__answer *idem__cut_off_session(const idem_request *request) {
+  static const char why[] = "unknown-session";
+  static const idem__answer both[] = {
+      CUT_OFF(IDEM_RPC_INVALID_REQUEST, NULL, why),
+      CUT_OFF(IDEM_RPC_INVALID_REQUEST,
+              "Invalid Request: the session ended before this was done; initialize again", why)};
+  say_status(request, 404);
+  return said(request, both);
 }
 
 idem_status idem__refuse_unavailable(idem__context *context) {

@@ -58,6 +58,8 @@ const idem__answer *idem__cut_off_unavailable(const idem_request *request);
 #define IDEM__ONCE_LOST_CAUSE "Outcome unknown: this call was broken off before it answered"
 /* ... `outcome-unknown`, of a call that is broken off. */
 const idem__answer *idem__cut_off_lost(const idem_request *request);
+/* ... `unknown-session`, of a request that was not begun when its session ended, or may be asked again. */
+const idem__answer *idem__cut_off_session(const idem_request *request);
 idem_status idem__refuse_unavailable(idem__context *context);
 /* ... with a message that names its cause; NULL: the canonical one. */
 idem_status idem__refuse_for(idem__context *context, int status, int64_t code, const char *cause,

@@ -278,8 +278,9 @@ void idem_conn_abort(idem_conn *conn) {
 }
 
 void idem__conn_orphan(idem_conn *conn) {
-  idem__answer answer = idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
-  abort_with(conn, &answer, false);
+  idem__answer answer = idem__answer_invalid_request(IDEM__UNAVAILABLE);
+  conn->orphaned = true;
+  abort_with(conn, &answer, true);
 }
 
 void idem__conn_revoke(idem_conn *conn) {

@@ -304,6 +304,7 @@ struct idem_conn {
   uint64_t leave_at_ms; /* when that will be; UINT64_MAX: not by itself */
   bool closed;
   bool aborted;    /* closed, and nothing more may be owed */
+  bool orphaned;   /* ... since what it belonged to has ended */
   bool free_later; /* it is going, at the latest when the outermost entry point returns */
   bool woken;      /* on_output was called and nothing was taken since */
   unsigned depth;  /* how many of our entry points are on the stack */

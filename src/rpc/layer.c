@@ -89,6 +89,8 @@ bool idem__conn_closed(const idem_conn *conn) { return conn->closed; }
 
 bool idem__conn_aborted(const idem_conn *conn) { return conn->aborted; }
 
+bool idem__conn_orphaned(const idem_conn *conn) { return conn->orphaned; }
+
 void idem__conn_on_abort(idem_conn *conn, bool (*fn)(idem_request *request)) {
   conn->on_abort = fn;
 }

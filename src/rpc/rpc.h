@@ -309,8 +309,9 @@ size_t idem__conn_unfinished(const idem_conn *conn);
 IDEM__COLD bool idem__conn_give_way(idem_conn *conn);
 /* As idem_conn_abort; what runs is answered with `unauthorized`: its peer may no longer ask. */
 void idem__conn_revoke(idem_conn *conn);
-/* As idem_conn_abort; nobody is there to hear what is said, so what has a guard goes on as by a lost connection. */
+/* As idem_conn_abort, where the server lives and what the conn belonged to has ended: what a layer above calls its session. */
 void idem__conn_orphan(idem_conn *conn);
+bool idem__conn_orphaned(const idem_conn *conn);
 /* It was aborted: nothing more is owed. */
 bool idem__conn_aborted(const idem_conn *conn);
 /* Whose a conn's requests are, where a layer above knows more than an address; lent. */
@@ -318,7 +319,7 @@ typedef struct idem__whose {
   const char *client;  /* a name; NULL or "": the address is all there is */
   const char *session; /* NULL: none */
 } idem__whose;
-/* Told of each request that is under way when the conn is aborted (not revoked, not orphaned), once. True: it has answered it, or
+/* Told of each request that is under way when the conn is aborted (not revoked), once. True: it has answered it, or
  * has told its handler; where that left it open it is cut off as others are. */
 void idem__conn_on_abort(idem_conn *conn, bool (*fn)(idem_request *request));
 void idem__conn_set_whose(idem_conn *conn, void (*fn)(const idem_conn *conn, idem__whose *out));

@@ -223,6 +223,26 @@ static void what_ran_meanwhile_is_kept(void **state) {
   tear_down(&in);
 }
 
+/* A call without a key, in a session that is gone: its client is told at once that nobody knows. */
+static void what_ran_in_a_session_that_is_lost_is_unknown(void **state) {
+  world in;
+  char session[80], headers[128];
+  (void)state;
+  set_up(&in);
+  node one = start(&in, "1000");
+  node_open_session(&one, "2025-11-25", "{}", session);
+  snprintf(headers, sizeof headers, "Mcp-Session-Id: %s\r\n", session);
+  int running = node_send(&one, "POST /mcp", headers,
+                          "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\",\"params\":{"
+                          "\"name\":\"wait\"}}");
+  await_run(&in, 1);
+  flush(&in);
+  expect_unknown(node_rest(running));
+  assert_int_equal(runs(&in), 1);
+  node_stop(&one, SIGTERM);
+  tear_down(&in);
+}
+
 /* Until a node has counted itself among those that wait for the one key there is. */
 static void await_waiter(const world *self) {
   static const char count[] =
@@ -260,6 +280,7 @@ int main(void) {
       cmocka_unit_test(nodes_of_a_redis_that_came_back_empty_agree_on_the_new_one),
       cmocka_unit_test(what_is_repeated_before_anybody_noticed_does_not_run),
       cmocka_unit_test(what_ran_meanwhile_is_kept),
+      cmocka_unit_test(what_ran_in_a_session_that_is_lost_is_unknown),
       cmocka_unit_test(who_waits_for_what_is_lost_does_not_begin_it),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,9 @@
-/* test_cut_off.c - calls without a key that are under way when their server ends: who asked is told with its id whether its
+/* test_cut_off.c - calls that are under way when their server or their session ends: who asked is told with its id whether its
  * call was begun, which only its handler knows. */
 #include "support/mcp_web.h"
 #include "support/unit.h"
+
+#include <stdio.h>
 
 #define HEADERS(method, name)                                                                      \
   "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: " method "\r\nMcp-Name: " name "\r\n"
@@ -135,6 +137,94 @@ static void reading_may_be_asked_again(void **state) {
   tear_down(&in);
 }
 
+/* ------------------------------------------------------- a session that ends */
+
+#define OLD(id, method, params)                                                                    \
+  "{\"jsonrpc\":\"2.0\",\"id\":" id ",\"method\":\"" method "\",\"params\":" params "}"
+#define OLD_SLOW OLD("1", "tools/call", "{\"name\":\"slow\"}")
+#define OLD_READ OLD("1", "resources/read", "{\"uri\":\"slow:\"}")
+
+/* Asks in a session, has it ended by another connection, and gives what came. */
+static const char *ask_and_delete(world *in, idem_cancel_fn on_cancel, const char *headers,
+                                  const char *body) {
+  char session[64], all[256];
+  *in = (world){.on_cancel = on_cancel};
+  mcp_web_open(&in->web, &(mcp_web_opts){.store = NULL});
+  in->web.fixture->keep = keep;
+  in->web.fixture->user = in;
+  add_resource(in);
+  mcp_web_hello(&in->web, "", session);
+  snprintf(all, sizeof all, "%sAccept: application/json\r\n%s", session, headers);
+  mcp_web_connect(&in->web, &in->conn);
+  mcp_web_send(&in->conn, "POST", "/mcp", all, body);
+  mcp_web_settle(&in->conn);
+  assert_non_null(in->kept);
+  mcp_web_expect(mcp_web_ask(&in->web, "DELETE", "/mcp", session, NULL), " 204 ");
+  mcp_web_deliver(&in->web);
+  mcp_web_settle(&in->conn);
+  return in->conn.output;
+}
+
+static void expect_unknown_since_deleted(const char *output) {
+  expect_in(output, " 409 ");
+  expect_in(output,
+            "\"id\":1,\"error\":{\"code\":-32603,\"message\":\"Outcome unknown: the session "
+            "ended while this call ran\"");
+  expect_in(output, "\"reason\":\"outcome-unknown\"");
+}
+
+static void expect_no_session(const char *output) {
+  expect_in(output, " 404 ");
+  expect_in(output, "\"id\":1,\"error\":{\"code\":-32600");
+  expect_in(output, "\"reason\":\"unknown-session\"");
+}
+
+static void a_call_that_runs_in_a_session_that_ends_is_unknown(void **state) {
+  world in;
+  (void)state;
+  expect_unknown_since_deleted(ask_and_delete(&in, let_go, "", OLD_SLOW));
+  tear_down(&in);
+  expect_unknown_since_deleted(ask_and_delete(&in, NULL, "", OLD_SLOW));
+  assert_int_not_equal(idem_tool_text(in.kept, "late", 4), IDEM_OK);
+  tear_down(&in);
+}
+
+static void a_call_that_only_waited_needs_another_session(void **state) {
+  world in;
+  (void)state;
+  expect_no_session(ask_and_delete(&in, say_not_run, "", OLD_SLOW));
+  tear_down(&in);
+  expect_no_session(ask_and_delete(&in, let_go, "", OLD_READ));
+  tear_down(&in);
+}
+
+static void what_a_handler_says_when_its_session_ends_is_its_answer(void **state) {
+  world in;
+  (void)state;
+  const char *output = ask_and_delete(&in, say_half, "", OLD_SLOW);
+  expect_in(output, " 200 ");
+  expect_in(output, "half of it was done");
+  tear_down(&in);
+}
+
+static void on_told(idem_request *request, idem_cancel_reason reason, void *user) {
+  (void)request, (void)reason, (void)user;
+  fail_msg("what has a key goes on");
+}
+
+/* Who comes with the key, in whichever session, gets the answer. */
+static void a_call_with_a_key_outlives_its_session(void **state) {
+  world in;
+  char session[64], headers[128];
+  (void)state;
+  expect_unavailable(ask_and_delete(&in, on_told, "Idempotency-Key: k\r\n", OLD_SLOW));
+  idem_tool_text(in.kept, "it happened", 11);
+  mcp_web_hello(&in.web, "", session);
+  snprintf(headers, sizeof headers, "%sIdempotency-Key: k\r\n", session);
+  mcp_web_expect(mcp_web_ask(&in.web, "POST", "/mcp", headers, OLD_SLOW), "it happened");
+  tear_down(&in);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_call_that_runs_is_unknown),
@@ -142,6 +232,10 @@ int main(void) {
       cmocka_unit_test(a_call_that_only_waited_may_be_asked_again),
       cmocka_unit_test(what_a_handler_says_when_it_is_told_is_its_answer),
       cmocka_unit_test(reading_may_be_asked_again),
+      cmocka_unit_test(a_call_that_runs_in_a_session_that_ends_is_unknown),
+      cmocka_unit_test(a_call_that_only_waited_needs_another_session),
+      cmocka_unit_test(what_a_handler_says_when_its_session_ends_is_its_answer),
+      cmocka_unit_test(a_call_with_a_key_outlives_its_session),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
