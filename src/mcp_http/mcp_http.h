@@ -135,7 +135,8 @@ typedef struct idem__http_session {
   char *principal;       /* behind it in its memory */
   bool claimed;          /* nobody checked its principal */
   uint64_t version;      /* of the record it shows */
-  idem_list changes;     /* that are being made, and those that wait for them */
+  idem_list changes;     /* of it: the first is being made, and whoever it takes along */
+  unsigned changing;     /* as many */
   unsigned busy;         /* changes and events of this process on their way to the store */
   _Atomic unsigned news; /* counts what a store that answers later told of its log */
   _Atomic bool behind;   /* the record is newer than the image, which open streams go by */

@@ -1,14 +1,16 @@
 /* session_change.c - what changes in a session: opening it, and what its client sets later. A change is made in
  * the image and written with the version it was made from; where another process was faster the record is
- * read again and the change made once more. A thread's own changes of one session are made one after the other.
- * The store answers now or later. */
+ * read again and the change made once more. Of one session a process has one change on its way to a store that answers later: the others
+ * wait in line, on whichever thread, and the next that goes takes all along who wait. The store answers now or later. */
 #include "mcp_http.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define CHANGE_TRIES 16
-#define CHANGES_WAITING 256 /* of one session, on one thread */
+/* Each time another process has made its changes, all that waited there: who is overtaken for so long has none of the luck. */
+#define CHANGE_TRIES 512
+#define CHANGES_WAITING 1024 /* of one session, on all threads */
+#define CHANGES_TOGETHER 64
 #define NO_ROOM_TOLD_MS 10000u
 #define EVICTED 4     /* for one that comes, at most: a store may be full of something else */
 #define ID_TRIES 4096 /* for an id that lives beside another: a store has 64 places at most */
@@ -16,7 +18,11 @@
 /* ------------------------------------------------------------------ changing */
 
 typedef struct changing {
-  idem_list link; /* in the session, guarded by the table's lock */
+  idem_list link; /* in the session; this and the next three are guarded by the table's lock */
+  idem__store_pending *turn; /* the word that it waits for; NULL: it has come, or is about to */
+  bool in_line;
+  bool taken;   /* along, by the first */
+  bool settled; /* so it was made, or will not be, as the status says */
   idem_alloc alloc;
   idem__http_session *session; /* counted */
   idem__store_queue *queue;
@@ -24,57 +30,76 @@ typedef struct changing {
   idem__session_done done;
   void *user;
   unsigned tries;
-  bool in_line;
   bool no_room;       /* in the store, which says nothing of what a session may have */
-  idem_status status; /* why the record is read */
+  idem_status status; /* why the record is read; what came of one that was taken along */
   idem__session_finding reading;
 } changing;
 
 static void try_change(changing *one);
+static void end_change(changing *one, idem_status status);
 
 static bool is_overtaken(idem_status status) {
   return status == IDEM_E_STATE || status == IDEM_E_EXISTS;
 }
 
-/* With the lock held: the first of this thread's, and how many there are. */
-static changing *first_of(const idem__http_session *session, const idem__store_queue *queue,
-                          size_t *count) {
-  changing *first = NULL;
-  *count = 0;
-  for (const idem_list *at = session->changes.next; at != &session->changes; at = at->next) {
-    changing *each = IDEM_CONTAINER(at, changing, link);
-    if (each->queue != queue) continue;
-    if (!first) first = each;
-    ++*count;
-  }
-  return first;
+static changing *first_of(const idem__http_session *session) {
+  if (idem_list_empty(&session->changes)) return NULL;
+  return IDEM_CONTAINER(session->changes.next, changing, link);
 }
 
-/* Gets in line; true: it is its turn. Where the store answers at once nobody waits. */
-static bool enter_line(changing *one, bool *full) {
+/* Its turn has come; or somebody took it along, or the store is away, or nobody waits any more. */
+static void on_turn(const idem__store_answer *word, void *user) {
+  changing *one = user;
+  idem__session_table *table = one->session->table;
+  idem__session_table_lock(table);
+  idem__store_pending *untold = one->turn;
+  bool settled = one->settled;
+  one->turn = NULL;
+  idem__session_table_unlock(table);
+  if (untold) idem__store_queue_tell(untold, IDEM_E_CLOSED);
+  if (settled)
+    end_change(one, one->status);
+  else if (word->status == IDEM_OK)
+    try_change(one);
+  else
+    end_change(one, word->status);
+}
+
+/* Gets in line; false: there is no room. Where the store answers at once nobody waits. */
+static bool enter_line(changing *one, bool *first) {
   idem__http_session *session = one->session;
-  size_t count;
-  *full = false;
+  *first = true;
   if (!one->queue || session->table->store->kind->immediate) return true;
   idem__session_table_lock(session->table);
-  const changing *first = first_of(session, one->queue, &count);
-  *full = count >= CHANGES_WAITING;
-  one->in_line = !*full;
-  if (one->in_line) idem_list_append(&session->changes, &one->link);
-  idem__session_table_unlock(session->table);
-  return !first && !*full;
+  *first = idem_list_empty(&session->changes);
+  bool room = *first || session->changing < CHANGES_WAITING;
+  if (room && !*first) one->turn = idem__store_queue_await(one->queue, on_turn, one);
+  bool stands = one->in_line = *first || one->turn;
+  if (stands) idem_list_append(&session->changes, &one->link);
+  if (stands) session->changing++;
+  idem__session_table_unlock(session->table); /* somebody may take it along from now on */
+  return stands;
 }
 
-/* Whose turn it is then; NULL: nobody's. */
-static changing *leave_line(changing *one) {
-  idem__http_session *session = one->session;
-  size_t count;
-  if (!one->in_line) return NULL;
-  idem__session_table_lock(session->table);
+/* With the lock held. */
+static void step_out(changing *one) {
   idem_list_remove(&one->link);
-  changing *next = first_of(session, one->queue, &count);
+  one->in_line = false;
+  one->session->changing--;
+}
+
+/* Whom to tell that it is its turn; NULL: nobody, or it was not ours. */
+static idem__store_pending *leave_line(changing *one) {
+  idem__http_session *session = one->session;
+  idem__store_pending *turn = NULL;
+  idem__session_table_lock(session->table);
+  bool was_first = one->in_line && first_of(session) == one;
+  if (one->in_line) step_out(one);
+  changing *next = was_first ? first_of(session) : NULL;
+  if (next) turn = next->turn;
+  if (next) next->turn = NULL;
   idem__session_table_unlock(session->table);
-  return next;
+  return turn;
 }
 
 /* A session that ended meanwhile needs no change any more; one that was always overtaken may be tried again. Where the store does not
@@ -83,16 +108,13 @@ static void end_change(changing *one, idem_status status) {
   idem_alloc alloc = one->alloc;
   idem__session_done done = one->done;
   void *user = one->user;
-  bool away = idem__is_unknown(status) && one->in_line;
-  changing *next = leave_line(one);
+  bool away = idem__is_unknown(status) && status != IDEM_E_CLOSED; /* that is a thread's own end */
+  idem__store_pending *turn = leave_line(one);
   idem__http_session_unref(one->session);
   idem__free(&alloc, one);
   if (is_overtaken(status)) status = IDEM_E_SYS;
   if (done) done(status == IDEM_E_NOTFOUND ? IDEM_OK : status, user);
-  if (next && away)
-    end_change(next, status);
-  else if (next)
-    try_change(next);
+  if (turn) idem__store_queue_tell(turn, away ? status : IDEM_OK);
 }
 
 /* The image is what the record says again. */
@@ -118,6 +140,34 @@ static void give_back(changing *one, idem_status status) {
     idem__http_session_load(&one->reading);
 }
 
+/* With the lock held: the record is written with those that were taken along. Gives whom to tell, and how many they are. */
+static size_t settle_taken(changing *one, idem_status status,
+                           idem__store_pending *turns[CHANGES_TOGETHER]) {
+  size_t count = 0;
+  if (!one->in_line) return 0;
+  for (idem_list *at = one->link.next, *next; at != &one->session->changes; at = next) {
+    changing *each = IDEM_CONTAINER(at, changing, link);
+    next = at->next;
+    if (!each->taken) break;
+    each->settled = true;
+    each->status = status;
+    turns[count++] = each->turn;
+    each->turn = NULL;
+    step_out(each);
+  }
+  return count;
+}
+
+static void end_all(changing *one, idem_status status) {
+  idem__session_table *table = one->session->table;
+  idem__store_pending *turns[CHANGES_TOGETHER];
+  idem__session_table_lock(table);
+  size_t count = settle_taken(one, status, turns);
+  idem__session_table_unlock(table);
+  for (size_t i = 0; i < count; i++) idem__store_queue_tell(turns[i], IDEM_OK);
+  end_change(one, status);
+}
+
 static void on_put(const idem__store_answer *answer, void *user) {
   changing *one = user;
   idem__http_session *session = one->session;
@@ -128,9 +178,26 @@ static void on_put(const idem__store_answer *answer, void *user) {
     session->version = answer->version;
   idem__session_table_unlock(session->table);
   if (answer->status == IDEM_OK || answer->status == IDEM_E_NOTFOUND)
-    end_change(one, answer->status);
+    end_all(one, answer->status);
   else
     give_back(one, answer->status);
+}
+
+/* With the lock held: makes the change, and those of who wait behind it as far as they can be made. A record takes one at a
+ * time, and who has to read it first would be overtaken by each of a long line. */
+static idem_status apply_all(changing *one) {
+  idem__mcp_session *legacy = &one->session->legacy;
+  size_t max = one->session->table->opts.server->opts.max_subscriptions, taken = 0;
+  idem_status status = idem__session_apply(legacy, &one->change, max);
+  if (!one->in_line) return status;
+  bool more = status == IDEM_OK;
+  for (idem_list *at = one->link.next; at != &one->session->changes; at = at->next) {
+    changing *each = IDEM_CONTAINER(at, changing, link);
+    more = more && taken++ < CHANGES_TOGETHER &&
+           idem__session_apply(legacy, &each->change, max) == IDEM_OK;
+    each->taken = more;
+  }
+  return status;
 }
 
 /* Applies the change and writes the record anew. */
@@ -141,8 +208,7 @@ static void try_change(changing *one) {
   idem__store_op op = idem__http_session_op(session, IDEM__STORE_PUT);
   idem_buf_init(&text, &table->alloc, IDEM__RECORD_BYTES);
   idem__session_table_lock(table);
-  idem_status status = idem__session_apply(&session->legacy, &one->change,
-                                           table->opts.server->opts.max_subscriptions);
+  idem_status status = apply_all(one);
   if (status == IDEM_OK) status = idem__record_write(session, &text);
   op.expect = session->version;
   if (status == IDEM_OK) session->busy++;
@@ -180,11 +246,11 @@ void idem__http_session_change(idem__http_session *session, idem__store_queue *q
   one->change.uri = (const char *)(one + 1);
   memcpy(one->reading.id, session->id, IDEM__SESSION_ID);
   idem__http_session_ref(session);
-  bool full;
-  if (enter_line(one, &full))
-    try_change(one);
-  else if (full)
+  bool first;
+  if (!enter_line(one, &first))
     end_change(one, IDEM_E_SYS);
+  else if (first)
+    try_change(one);
 }
 
 /* ------------------------------------------------------------------- opening */

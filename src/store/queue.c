@@ -208,6 +208,19 @@ void idem__store_submit_later(idem__store *store, idem__store_queue *queue,
   idem__store_run(store, &ours);
 }
 
+idem__store_pending *idem__store_queue_await(idem__store_queue *queue, idem__store_done done,
+                                             void *user) {
+  idem__store_pending *pending;
+  if (new_pending(queue, &(idem__store_op){.done = done, .user = user}, &pending) != IDEM_OK)
+    return NULL;
+  begin_waiting(queue, pending);
+  return pending;
+}
+
+void idem__store_queue_tell(idem__store_pending *pending, idem_status word) {
+  on_done(&(idem__store_answer){.status = word}, pending);
+}
+
 static void stop_waiting(idem__store_pending *pending) {
   idem_list_remove(&pending->link);
   pending->queue->waiting_count--;

@@ -223,6 +223,13 @@ void idem__store_queue_expire(idem__store_queue *queue, uint64_t now_ms);
 size_t idem__store_queue_waiting(const idem__store_queue *queue);
 size_t idem__store_queue_open(idem__store_queue *queue);
 
+/* Waits for a word that another thread gives instead of a store, with the same bounds: `done` is called on the queue's thread, with
+ * that word, TIMEOUT or CLOSED. NULL: there is no room, and it is not called. */
+idem__store_pending *idem__store_queue_await(idem__store_queue *queue, idem__store_done done,
+                                             void *user);
+/* Gives it, once, on any thread; also where nobody waits for it any more. */
+void idem__store_queue_tell(idem__store_pending *pending, idem_status word);
+
 void idem__store_submit_later(idem__store *store, idem__store_queue *queue,
                               const idem__store_op *op, idem__store_pending **handle);
 /* Runs it; `done` is called on this thread: before it returns (an immediate store, or a full queue), or

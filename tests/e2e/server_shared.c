@@ -1,4 +1,4 @@
-/* server_shared.c - a node of several that share a store: server_shared URL STORE. Its tool `wait` takes the time it is told and
+/* server_shared.c - a node of several that share a store: server_shared URL STORE [WORKERS]. Its tool `wait` takes the time it is told and
  * may be had as a task; `change` tells that a resource was updated. */
 #include <idem/uv.h>
 #include <stdio.h>
@@ -65,7 +65,7 @@ int main(int argc, char **argv) {
   idem_server *server;
   idem_server_opts opts = {.name = "shared", .version = "1", .task_poll_ms = 50};
   idem_server_os(&opts);
-  if (argc != 3 || idem_server_new(&opts, &server) != IDEM_OK) return 2;
+  if (argc < 3 || argc > 4 || idem_server_new(&opts, &server) != IDEM_OK) return 2;
   static const char schema[] =
       "{\"type\":\"object\",\"properties\":{\"ms\":{\"type\":\"integer\"}}}";
   const idem_tool wait = {.name = "wait",
@@ -84,9 +84,11 @@ int main(int argc, char **argv) {
       idem_server_add_resource(server, &thing, NULL, 0) != IDEM_OK)
     return 2;
   const char *url = argv[1];
+  idem_http_opts http = {.workers = argc > 3 ? (unsigned)strtoul(argv[3], NULL, 10) : 1};
   int code = idem_run(
       &url, 1,
-      &(idem_serve_opts){.server = server, .store = argv[2], .on_listening = on_listening});
+      &(idem_serve_opts){
+          .server = server, .store = argv[2], .http = &http, .on_listening = on_listening});
   idem_server_free(server);
   return code;
 }

@@ -175,6 +175,39 @@ static unsigned next_event(int stream, const char *wanted) {
   }
 }
 
+/* A session that is changed from everywhere at once: four threads each of two nodes write one record. */
+static void changes_of_one_session_are_all_made(bool on_redis) {
+  enum { CHANGES = 64 };
+  world *in = make_world(on_redis);
+  node nodes[2];
+  int asked[CHANGES];
+  char session[80], headers[128], body[160];
+  for (int i = 0; i < 2; i++)
+    nodes[i] = node_of(CHILD(SHARED, "http://127.0.0.1:0/mcp", in->store, "4"));
+  node_open_session(&nodes[0], "2025-11-25", "{}", session);
+  snprintf(headers, sizeof headers, "Mcp-Session-Id: %s\r\n", session);
+  for (int i = 0; i < CHANGES; i++) {
+    snprintf(body, sizeof body,
+             "{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"resources/subscribe\",\"params\":{"
+             "\"uri\":\"test:thing\"}}",
+             i);
+    asked[i] = node_send(&nodes[i % 2], "POST /mcp", headers, body);
+  }
+  for (int i = 0; i < CHANGES; i++) expect_in(node_rest(asked[i]), "\"result\":{}");
+  for (int i = 0; i < 2; i++) node_stop(&nodes[i], SIGTERM);
+  end_world(in);
+}
+
+static void changes_of_one_session_are_all_made_by_sqlite(void **state) {
+  (void)state;
+  changes_of_one_session_are_all_made(false);
+}
+
+static void changes_of_one_session_are_all_made_by_redis(void **state) {
+  (void)state;
+  changes_of_one_session_are_all_made(true);
+}
+
 /* A stream that moved is told by one node: each event has one number. */
 static void a_stream_that_moved_hears_everything_once(bool on_redis) {
   world *in = make_world(on_redis);
@@ -443,6 +476,8 @@ int main(void) {
       cmocka_unit_test(lists_of_one_node_are_news_at_the_other_by_sqlite),
       cmocka_unit_test(lists_of_one_node_are_news_at_the_other_by_redis),
       cmocka_unit_test(a_node_that_lists_otherwise_is_news),
+      cmocka_unit_test(changes_of_one_session_are_all_made_by_sqlite),
+      cmocka_unit_test(changes_of_one_session_are_all_made_by_redis),
       cmocka_unit_test(a_stream_that_moved_hears_everything_once_by_sqlite),
       cmocka_unit_test(a_stream_that_moved_hears_everything_once_by_redis),
       cmocka_unit_test(who_listened_at_a_dead_node_is_told_to_look_again),
