@@ -1,6 +1,7 @@
 /* carry.c - what a client says to one process of a store and another must hear: answers to a question of its session go to the
  * process that asked, messages of 2024-11-05's transport to the one that has the stream, both as letters (letters.c);
- * cancellations to whichever has the request, as news, which every process hears. See docs/internals/mcp_http.md. */
+ * cancellations to whichever has the request, and whether anybody answers on a stream to who would, as news, which every process hears. See
+ * docs/internals/mcp_http.md. */
 #include "serving.h"
 
 #include <stdio.h>
@@ -79,6 +80,31 @@ void idem__carry_cancel(idem__mcp_serving *serving, const idem__id *id) {
   serving->unavailable |= !awaited;
   if (awaited) idem__store_submit(session->table->store, serving->endpoint->queue, &op, NULL);
   idem_buf_deinit(&name);
+}
+
+/* ------------------------------------------------------------------- streams */
+
+/* Nobody waits for it: who wants to know asks again. */
+void idem__carry_ask_stream(idem__mcp_endpoint *endpoint, const idem__http_session *session,
+                            uint64_t stream) {
+  char name[LEAD + 40];
+  int len = snprintf(name, sizeof name, "%c%s{\"stream\":\"%llx\"}", MARK, session->id,
+                     (unsigned long long)stream);
+  idem__store_op op = {
+      .verb = IDEM__STORE_TELL, .space = IDEM__STORE_NEWS, .name = name, .name_len = (size_t)len};
+  idem__store_submit(session->table->store, endpoint->queue, &op, NULL);
+}
+
+static bool hear_stream(idem__session_table *table, const char *session, const char *text,
+                        size_t len) {
+  static const char lead[] = "{\"stream\":\"";
+  char digits[20];
+  size_t count = len > sizeof lead - 1 ? len - (sizeof lead - 1) : 0;
+  if (count >= sizeof digits || !count || memcmp(text, lead, sizeof lead - 1) != 0) return false;
+  memcpy(digits, text + sizeof lead - 1, count);
+  digits[count] = '\0';
+  idem__stream_asked(table, session, strtoull(digits, NULL, 16));
+  return true;
 }
 
 /* ------------------------------------------------------------------- messages */
@@ -221,8 +247,12 @@ static void hear_cancel(idem__http_session *session, const char *text, size_t le
 void idem__carry_on_news(const idem__store_change *change, void *user) {
   bool carried =
       change->event == IDEM__STORE_WAS_TOLD && change->name_len > LEAD && change->name[0] == MARK;
-  idem__http_session *session = carried ? find(user, change->name + 1) : NULL;
+  if (!carried) return;
+  const char *text = change->name + LEAD;
+  size_t len = change->name_len - LEAD;
+  bool heard = hear_stream(user, change->name + 1, text, len);
+  idem__http_session *session = heard ? NULL : find(user, change->name + 1);
   if (!session) return;
-  hear_cancel(session, change->name + LEAD, change->name_len - LEAD);
+  hear_cancel(session, text, len);
   idem__http_session_unref(session);
 }

@@ -263,6 +263,7 @@ typedef struct idem__event_head {
   uint32_t unused;
 } idem__event_head;
 #define IDEM__STREAM_BEGINS UINT64_MAX /* in place of its number, which is the entry's */
+#define IDEM__STREAM_LOST 2u           /* as `last`: nobody knows what was to be answered on it */
 /* False: not one of ours. */
 bool idem__event_read(const idem__store_item *item, idem__event_head *head);
 /* Keeps one for a stream, or numbers a stream; `added` gets the number, 0: none. */
@@ -285,8 +286,8 @@ void idem__http_session_add(idem__session_event *event, uint64_t stream, const c
 /* `ids`: what is answered on it, lent for the call. */
 void idem__http_session_next_stream(idem__session_event *event, const char *ids, size_t len);
 uint64_t idem__http_session_stream(const idem__http_session *session, uint32_t number);
-/* It ends without an answer, and nobody waits for that. */
-void idem__http_session_end_stream(idem__http_session *session, uint64_t stream);
+/* It ends without an answer, and nobody waits for that; `lost`: who comes for it is told that there is no such stream any more. */
+void idem__http_session_end_stream(idem__http_session *session, uint64_t stream, bool lost);
 void idem__session_event_forget(idem__session_event *event);
 idem_status idem__session_event_write(idem_buf *out, uint64_t stream, uint32_t number,
                                       const char *text, size_t len);
@@ -350,6 +351,9 @@ idem_status idem__news_write(idem_buf *out, const idem__mcp_news *news); /* as a
 /* carry.c: the first of the numbers that questions of this process have; a watcher of news. */
 uint64_t idem__carry_first_call(const idem__session_table *table);
 void idem__carry_on_news(const idem__store_change *change, void *user);
+/* Asks the process that answers on a stream whether it still does; where it does not it says so in the log (owner.c). */
+void idem__carry_ask_stream(idem__mcp_endpoint *endpoint, const idem__http_session *session,
+                            uint64_t stream);
 /* What a letter to this process says, on the endpoint's thread. */
 void idem__carry_open(idem__mcp_endpoint *endpoint, const char *session, const char *text,
                       size_t len);
@@ -433,13 +437,17 @@ typedef struct idem__stream_owner {
   void (*known)(idem__owner_end end, void *user); /* who asks may go meanwhile: see owner_forget */
   void *user;
   idem__store_pending *pending;
-  bool lives, ended; /* as far as was seen */
+  bool lives, ended, lost; /* as far as was seen */
   idem_buf ids;
 } idem__stream_owner;
 void idem__stream_owner_ask(idem__stream_owner *owner);
 void idem__stream_owner_forget(idem__stream_owner *owner);
 /* At a glance: true, it should be asked. */
 bool idem__stream_owner_doubtful(idem__http_session *session, uint64_t stream);
+/* This table's POSTs answer on it, or nobody. */
+bool idem__stream_is_own(const idem__session_table *table, uint64_t stream);
+/* Another process wants to know; on any thread. */
+void idem__stream_asked(idem__session_table *table, const char *session, uint64_t stream);
 
 typedef struct idem__get_stream {
   idem_list link; /* in endpoint->streams */

@@ -1,6 +1,7 @@
 /* owner.c - who answers on the stream of a POST that a client takes up again. Its number names the node. Where that has died, or has
  * nothing to say any more, nobody would ever end the stream: so whoever notices puts an error for each of its ids into the log, as its
- * last event, and all who come for it hear the same. See docs/internals/mcp_http.md. */
+ * last event, and all who come for it hear the same. What a process that lives has said may have been pushed out of the log since, or found no
+ * room there: only that process knows, and is asked. See docs/internals/mcp_http.md. */
 #include "mcp_http.h"
 
 #include <string.h>
@@ -22,6 +23,11 @@ bool idem__stream_owner_doubtful(idem__http_session *session, uint64_t stream) {
   if (node != idem__node_number(server)) return !idem__node_lives(server, node);
   if (place != table->place) return table_is_gone(server, place);
   return place < IDEM__TABLE_PLACES && !idem__post_streams(session, stream);
+}
+
+bool idem__stream_is_own(const idem__session_table *table, uint64_t stream) {
+  return IDEM__STREAM_NODE(stream) == idem__node_number(table->opts.server) &&
+         IDEM__STREAM_TABLE(stream) == table->place;
 }
 
 static bool is_ours(const idem__stream_owner *owner) {
@@ -109,7 +115,14 @@ static bool look_at(const idem__store_item *item, void *user) {
       idem_buf_put(&owner->ids, item->bytes + sizeof head, item->len - sizeof head) != IDEM_OK)
     return false;
   owner->ended |= head.stream == owner->stream && head.last;
+  owner->lost |= head.stream == owner->stream && head.last == IDEM__STREAM_LOST;
   return !owner->ended;
+}
+
+/* Whoever answers there has not yet, or nothing is left of it. */
+static void ask_there(idem__stream_owner *owner) {
+  idem__carry_ask_stream(owner->endpoint, owner->session, owner->stream);
+  tell(owner, IDEM__OWNER_WORKS);
 }
 
 /* Without a word of what was to be answered there is nobody to tell: the word went with older events, or was never there. */
@@ -118,7 +131,9 @@ static void on_read(const idem__store_answer *answer, void *user) {
   if (answer->status != IDEM_OK)
     tell(owner, IDEM__OWNER_UNKNOWN);
   else if (owner->ended)
-    tell(owner, IDEM__OWNER_ENDED);
+    tell(owner, owner->lost ? IDEM__OWNER_LOST : IDEM__OWNER_ENDED);
+  else if (owner->lives)
+    ask_there(owner);
   else if (owner->ids.len > 1)
     put_end(owner);
   else
@@ -150,8 +165,6 @@ static void on_seen(const idem__store_answer *answer, void *user) {
   idem__stream_owner *owner = user;
   if (answer->status != IDEM_OK)
     tell(owner, IDEM__OWNER_UNKNOWN);
-  else if (owner->lives)
-    tell(owner, IDEM__OWNER_WORKS);
   else
     read_log(owner);
 }
@@ -168,12 +181,81 @@ static void look_for_node(idem__stream_owner *owner) {
 }
 
 void idem__stream_owner_ask(idem__stream_owner *owner) {
-  owner->lives = owner->ended = false;
+  const idem__session_table *table = owner->session->table;
+  bool doubtful = idem__stream_owner_doubtful(owner->session, owner->stream);
+  owner->ended = owner->lost = false;
+  owner->lives = !doubtful;
   idem_buf_init(&owner->ids, &owner->endpoint->alloc, IDS_BYTES);
-  if (!idem__stream_owner_doubtful(owner->session, owner->stream))
+  if (!doubtful && idem__stream_is_own(table, owner->stream))
     tell(owner, IDEM__OWNER_WORKS);
-  else if (is_ours(owner))
+  else if (!doubtful || is_ours(owner))
     read_log(owner);
   else
     look_for_node(owner);
+}
+
+/* ---------------------------------------------------------------- being asked */
+
+typedef struct asked {
+  idem_alloc alloc;
+  idem__session_finding finding;
+  idem__stream_owner owner;
+} asked;
+
+static void end_asked(asked *self) {
+  idem_alloc alloc = self->alloc;
+  if (self->owner.session) idem__http_session_unref(self->owner.session);
+  idem__free(&alloc, self);
+}
+
+/* Where it is known which ids it had, their end is in the log now. */
+static void on_known(idem__owner_end end, void *user) {
+  asked *self = user;
+  idem__stream_owner *owner = &self->owner;
+  if (end == IDEM__OWNER_LOST && !owner->lost)
+    idem__http_session_end_stream(owner->session, owner->stream, true);
+  end_asked(self);
+}
+
+static void on_found(idem__http_session *session, idem_status status, void *user) {
+  asked *self = user;
+  (void)status;
+  self->owner.session = session;
+  if (session)
+    idem__stream_owner_ask(&self->owner);
+  else
+    end_asked(self);
+}
+
+static void look_for_session(idem__mcp_endpoint *endpoint, void *arg) {
+  asked *self = arg;
+  if (!endpoint) {
+    end_asked(self);
+    return;
+  }
+  self->owner.endpoint = endpoint;
+  self->finding.queue = endpoint->queue;
+  idem__http_session_load(&self->finding);
+}
+
+static bool is_answered_here(idem__session_table *table, const char *id, uint64_t stream) {
+  idem__session_table_lock(table);
+  idem__http_session *session = idem_map_get(&table->by_id, id, IDEM__SESSION_ID);
+  if (session) idem__http_session_hold(session);
+  idem__session_table_unlock(table);
+  bool answered = session && idem__post_streams(session, stream);
+  if (session) idem__http_session_unref(session);
+  return answered;
+}
+
+void idem__stream_asked(idem__session_table *table, const char *session, uint64_t stream) {
+  bool ours = (uint32_t)stream && idem__stream_is_own(table, stream);
+  if (!ours || is_answered_here(table, session, stream)) return;
+  asked *self = idem__calloc(&table->alloc, sizeof *self);
+  if (!self) return; /* it is asked again */
+  self->alloc = table->alloc;
+  self->finding = (idem__session_finding){.table = table, .found = on_found, .user = self};
+  memcpy(self->finding.id, session, IDEM__SESSION_ID);
+  self->owner = (idem__stream_owner){.stream = stream, .known = on_known, .user = self};
+  if (idem__session_table_post(table, look_for_session, self) != IDEM_OK) end_asked(self);
 }

@@ -114,7 +114,7 @@ void idem__mcp_stream_left(idem__mcp_serving *serving) {
   idem__http_session *session = serving->session;
   if (!serving->post.stream || session->ended) return;
   if (serving->cancelled && !serving->answered)
-    idem__http_session_end_stream(session, serving->post.stream);
+    idem__http_session_end_stream(session, serving->post.stream, false);
   idem__session_table_lock(session->table);
   bool taken_up = session->resumed > 0;
   idem__session_table_unlock(session->table);

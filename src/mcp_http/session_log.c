@@ -171,8 +171,9 @@ void idem__http_session_next_stream(idem__session_event *event, const char *ids,
   submit_entry(event, &(idem__event_head){.stream = IDEM__STREAM_BEGINS}, ids, len, on_begun);
 }
 
-void idem__http_session_end_stream(idem__http_session *session, uint64_t stream) {
-  append(session, &(idem__event_head){.stream = stream, .last = 1}, "", 0);
+void idem__http_session_end_stream(idem__http_session *session, uint64_t stream, bool lost) {
+  uint32_t last = lost ? IDEM__STREAM_LOST : 1;
+  append(session, &(idem__event_head){.stream = stream, .last = last}, "", 0);
 }
 
 /* ----------------------------------------------------------------- reading */

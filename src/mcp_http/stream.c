@@ -75,6 +75,8 @@ static void on_time(idem_http_exchange *exchange, uint64_t now_ms, void *user) {
   (void)exchange;
   idem__http_session_alive(stream->session, now_ms);
   put_comment(stream, now_ms);
+  if (stream->stream && !idem__stream_is_own(stream->session->table, stream->stream))
+    idem__carry_ask_stream(stream->endpoint, stream->session, stream->stream);
   /* Of a change nobody may have been told. */
   if (!stream->session->table->store->kind->immediate) idem__get_stream_flush(stream);
 }
