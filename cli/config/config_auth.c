@@ -177,6 +177,20 @@ static void take_implied(serve_config *self, yyjson_val *given, auth_config *aut
   if (given) auth->http.scope_implies = pairs;
 }
 
+/* What a listener would refuse, at its place. */
+static void take_logged(serve_config *self, yyjson_val *list, auth_config *auth) {
+  yyjson_val *item;
+  size_t i, max;
+  const char *fault;
+  const char **names = memory_zeroed(&self->memory, yyjson_arr_size(list) + 1, sizeof *names);
+  yyjson_arr_foreach(list, i, max, item) {
+    names[i] = yyjson_get_str(item);
+    if (idem_http_check_claim(names[i], &fault) != IDEM_OK)
+      source_fault(&self->source, item, "auth: log_claims: %s", fault);
+  }
+  if (list) auth->http.log_claims = names;
+}
+
 /* Everything that there is to ask for. */
 static void gather(serve_config *self, idem_buf *out, const char *scopes) {
   if (!scopes || !*scopes) return;
@@ -213,6 +227,7 @@ void config_auth(serve_config *self, yyjson_val *value) {
   auth->http.algorithms = take_algorithms(value);
   take_methods(self, yyjson_obj_get(value, "methods"), auth);
   take_implied(self, yyjson_obj_get(value, "scope_implies"), auth);
+  take_logged(self, yyjson_obj_get(value, "log_claims"), auth);
   auth->http.resource = take_url(self, value, "resource", true, "tokens would travel in the clear");
   auth->http.audience = config_text(value, "audience");
   auth->http.principal_claim = config_text(value, "principal");

@@ -1,36 +1,34 @@
 /* outcome.c - see outcome.h. Calls end on the server's one loop, so one bucket needs no lock. */
 #include "outcome.h"
 
-#include <idem/http.h>
-#include <idem/mcp.h>
-
-#include <stdio.h>
+#include "caller.h"
 
 #define NAME_MAX_SHOWN 128
 
 static struct {
   idem_log *log;
   idem_log_level level;
-  bool named;
   idem_log_bucket told;
 } self;
 
-void outcome_begin(idem_log *log, bool watched, bool named) {
+void outcome_begin(idem_log *log, bool watched) {
   self.log = log;
-  self.named = named;
   self.level = watched ? IDEM_LOG_INFO : IDEM_LOG_DEBUG;
 }
 
 /* A completion is no call: its tool is hidden. */
 static void tell(idem_request *request, const tool_config *tool, const char *message,
                  const char *how) {
-  char line[NAME_MAX_SHOWN + IDEM_PRINCIPAL_MAX + 64];
-  const char *who = self.named ? idem_principal(request) : "";
+  char text[NAME_MAX_SHOWN + CALLER_MAX + 64];
+  idem_buf line;
   if (!idem_log_enabled(self.log, self.level) || tool->hidden) return;
-  snprintf(line, sizeof line, "%.*s: %s %llu ms%s%s", NAME_MAX_SHOWN, tool->name, how,
-           (unsigned long long)idem_request_age_ms(request), *who ? ", for " : "", who);
+  idem_buf_fixed(&line, text, sizeof text - 1);
+  idem_buf_printf(&line, "%.*s: %s %llu ms", NAME_MAX_SHOWN, tool->name, how,
+                  (unsigned long long)idem_request_age_ms(request));
+  caller_put(request, &line);
+  text[line.len] = '\0';
   idem_request_log(request, self.level == IDEM_LOG_DEBUG ? NULL : &self.told, self.level, message,
-                   line);
+                   text);
 }
 
 /* An output that was cut is answered and told of by then. */

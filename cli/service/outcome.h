@@ -8,8 +8,7 @@
 #include <idem/mcp.h>
 
 /* Where a person looks on, calls are worth a line at info, ten a second at most; else at debug. */
-/* `named`: with who asked. */
-void outcome_begin(idem_log *log, bool watched, bool named);
+void outcome_begin(idem_log *log, bool watched);
 /* Before the request is answered. */
 void outcome_answered(idem_request *request, const tool_config *tool);
 void outcome_cancelled(idem_request *request, const tool_config *tool);

@@ -1,6 +1,8 @@
 /* service.c - see service.h: from a first edition to a server that can be run, and its end. */
 #include "service.h"
 
+#include "caller.h"
+
 #include <idem/uv.h>
 
 idem_code_set service_codes(const serve_config *config, const serve_options *options) {
@@ -52,7 +54,8 @@ bool service_init(service *self, const serve_options *options, edition *first,
       .options = options, .log = log, .current = first, .started = first, .files = *files};
   edition_hold(first);
   service_keep_secrets(self);
-  outcome_begin(log, idem_log_is_watched(), first->config.auth != NULL);
+  outcome_begin(log, idem_log_is_watched());
+  caller_begin(first->config.auth != NULL);
   program_host_init(&self->programs, log, options->own_files);
   self->server = service_new_server(&first->config, options, log);
   if (!self->server || !edition_open(first, &self->programs) || !edition_fill(first, self->server))

@@ -450,6 +450,8 @@ IDEM_API const char *idem_principal(const idem_request *request);
 /* What the caller's token says (idem_http_opts.auth): a claim by its name. NULL: it does not, or there is none. Valid as long as
  * the request. */
 IDEM_API yyjson_val *idem_claim(const idem_request *request, const char *name);
+/* What the log shows of their claims (idem_http_auth.log_claims), for a line of yours: " name=word" for each, "" for none. */
+IDEM_API const char *idem_logged_claims(const idem_request *request);
 /* Whether it has all of these scopes; true for callers who show no such token. */
 IDEM_API bool idem_has_scopes(const idem_request *request, const char *scopes);
 IDEM_API idem_revision idem_request_revision(const idem_request *request);

@@ -82,6 +82,9 @@ IDEM_API idem_status idem_text_escape(idem_buf *out, const char *text, size_t le
 /* Appends `text` as a JSON string, quotes included; invalid UTF-8 becomes U+FFFD, and what
  * idem_text_escape would not let through is written as \uNNNN. */
 IDEM_API idem_status idem_text_json_string(idem_buf *out, const char *text, size_t len);
+/* Appends `text` as one word, for "name=word" in a log line: blanks, quotes, % and \ and whatever idem_text_escape would
+ * not let through are written as %NN, byte by byte. At most `max` bytes are appended, and "..." where they were too few. */
+IDEM_API idem_status idem_text_word(idem_buf *out, const char *text, size_t len, size_t max);
 
 typedef enum idem_base64_alphabet {
   IDEM_BASE64_STANDARD, /* RFC 4648 section 4: + and /, padded */

@@ -76,6 +76,8 @@ IDEM_API idem_status idem_http_check_keys(const char *jwks, size_t len, unsigned
 /* Whether a listener could use such a URL in its idem_http_auth, and tokens are safe with it (https, or http on loopback); `bare`: as
  * `resource`, or as an issuer whose keys are looked for, which have no query. INVAL: *why is a sentence. */
 IDEM_API idem_status idem_http_check_url(const char *url, bool bare, const char **why);
+/* Whether a log could show such a claim (idem_http_auth.log_claims). INVAL: *why is a sentence. */
+IDEM_API idem_status idem_http_check_claim(const char *name, const char **why);
 /* The address in use, with the real port: "tcp://127.0.0.1:41234". */
 IDEM_API const char *idem_listener_url(const idem_listener *listener);
 /* Stops accepting, lets running requests finish for grace_ms, answers the rest with an error,

@@ -100,6 +100,7 @@ typedef struct idem__token_rules {
   bool access_tokens_alone; /* typ must be at+jwt (RFC 9068) */
   char *const
       *implies; /* pairs: a scope, and the words that it implies; ends with NULL; may be NULL */
+  char *const *log_claims; /* names: see idem__grant_log_claims; ends with NULL; may be NULL */
 } idem__token_rules;
 /* A NumericDate among the claims; false: it is none. Absent: `otherwise`. */
 bool idem__claim_time(yyjson_val *claims, const char *name, uint64_t otherwise, uint64_t *out);
@@ -113,6 +114,15 @@ idem_status idem__token_grant(const idem__token_rules *rules, const idem_alloc *
 idem_status idem__introspected(const idem__token_rules *rules, const idem_alloc *alloc,
                                const char *body, size_t len, uint64_t now_s, idem__grant **out,
                                const char **why);
+
+/* ------------------------------------------------------------- for logs (logged.c) */
+
+#define IDEM__LOGGED_MAX 6u
+#define IDEM__LOGGED_NAME ((size_t)64)
+/* Why no log could show such a claim; NULL: it can. */
+const char *idem__logged_fault(const char *name);
+/* Writes down what log lines say of it: those of these claims that are scalars. NOMEM. */
+idem_status idem__grant_log_claims(idem__grant *grant, char *const *names);
 
 /* ------------------------------------------------------------ what is known (remember.c) */
 

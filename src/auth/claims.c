@@ -159,6 +159,14 @@ static idem_status bind(idem__grant **grant, const char **why) {
   return IDEM_E_INVAL;
 }
 
+static idem_status describe(const idem__token_rules *rules, idem__grant **grant) {
+  idem_status status = idem__grant_log_claims(*grant, rules->log_claims);
+  if (status == IDEM_OK) return IDEM_OK;
+  idem__grant_unref(*grant);
+  *grant = NULL;
+  return status;
+}
+
 /* Takes the claims. */
 static idem_status make_grant(const idem__token_rules *rules, const idem_alloc *alloc,
                               yyjson_doc *claims, uint64_t ends_s, idem__grant **out,
@@ -179,6 +187,7 @@ static idem_status make_grant(const idem__token_rules *rules, const idem_alloc *
   if (status == IDEM_OK) {
     *out = idem__grant_new(alloc, who, scope.data, claims, ends_s);
     status = *out ? bind(out, why) : IDEM_E_NOMEM;
+    if (status == IDEM_OK) status = describe(rules, out);
   } else {
     yyjson_doc_free(claims);
   }

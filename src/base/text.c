@@ -203,3 +203,29 @@ idem_status idem_text_json_string(idem_buf *out, const char *text, size_t len) {
   if (status != IDEM_OK) out->len = before;
   return status;
 }
+
+/* Whether it would end a word, or be mistaken for the mark of one. */
+static bool breaks_word(uint32_t code) {
+  return code == INVALID || must_escape(code) ||
+         (code < 0x80 && strchr(" \"'%\\", (int)code) != NULL);
+}
+
+idem_status idem_text_word(idem_buf *out, const char *text, size_t len, size_t max) {
+  size_t before = out->len, i = 0, left = max;
+  idem_status status = IDEM_OK;
+  while (i < len && status == IDEM_OK) {
+    uint32_t code;
+    size_t used = next_character(text + i, len - i, &code);
+    bool breaks = breaks_word(code);
+    size_t needed = breaks ? 3 * used : used;
+    if (needed > left) break;
+    for (size_t j = 0; breaks && j < used && status == IDEM_OK; j++)
+      status = idem_buf_printf(out, "%%%02X", (unsigned)(uint8_t)text[i + j]);
+    if (!breaks) status = idem_buf_put(out, text + i, used);
+    left -= needed;
+    i += used;
+  }
+  if (status == IDEM_OK && i < len) status = idem_buf_puts(out, "...");
+  if (status != IDEM_OK) out->len = before;
+  return status;
+}

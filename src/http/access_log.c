@@ -77,7 +77,7 @@ void idem__http_log_begin(idem_http_exchange *exchange, idem_http_request *reque
 struct idem__http_logged {
   size_t method_len, id_len;
   char method[WORD_MAX], id[WORD_MAX];
-  char subject[WORD_MAX + 16]; /* " tool=NAME"; "": none */
+  char subject[WORD_MAX + 20]; /* " tool=NAME"; "": none */
 };
 
 static size_t copy_word(char *out, const char *text, size_t len) {
@@ -96,14 +96,20 @@ static const idem__http_subject *find_subject(const idem__http_subject *rows,
   return NULL;
 }
 
-static void put_subject(struct idem__http_logged *logged, const idem__http_subject *subject,
-                        const idem__message *message) {
+/* As one word, so that it cannot pass for more of the line. What is secret in it is known for that only as it came. */
+#define SUBJECT_READ 512
+static void put_subject(struct idem__http_logged *logged, const idem_log *log,
+                        const idem__http_subject *subject, const idem__message *message) {
   yyjson_val *name = yyjson_obj_get(message->params, subject->member);
-  idem_buf out;
+  char storage[4 * SUBJECT_READ];
+  idem_buf out, shown;
   idem_buf_fixed(&out, logged->subject, sizeof logged->subject - 1);
   if (!yyjson_is_str(name)) return;
-  size_t shown = idem_utf8_cut(yyjson_get_str(name), yyjson_get_len(name), WORD_MAX);
-  idem_buf_printf(&out, " %s=%.*s", subject->label, (int)shown, yyjson_get_str(name));
+  size_t len = idem_utf8_cut(yyjson_get_str(name), yyjson_get_len(name), SUBJECT_READ);
+  idem_buf_fixed(&shown, storage, sizeof storage);
+  if (idem_log_redact(log, &shown, yyjson_get_str(name), len) != IDEM_OK) return;
+  idem_buf_printf(&out, " %s=", subject->label);
+  idem_text_word(&out, shown.data, shown.len, WORD_MAX);
 }
 
 void idem__http_log_message(idem_http_exchange *exchange, const idem__message *message,
@@ -115,7 +121,7 @@ void idem__http_log_message(idem_http_exchange *exchange, const idem__message *m
   logged->method_len = copy_word(logged->method, message->method, message->method_len);
   logged->id_len = copy_word(logged->id, message->id.raw, message->id.raw_len);
   const idem__http_subject *subject = message->method ? find_subject(subjects, message) : NULL;
-  if (subject) put_subject(logged, subject, message);
+  if (subject) put_subject(logged, exchange->conn->server->log, subject, message);
 }
 
 /* ------------------------------------------------------------------- a line */
@@ -165,18 +171,30 @@ static void write_line(const idem_http_exchange *exchange, idem_log_level level,
   idem_log_write(exchange->conn->server->log, &record);
 }
 
+/* Who asked, and what else the operator wants to see of their token: words that nothing in them can end. */
+#define CALLER_MAX (16 + 3 * IDEM_PRINCIPAL_MAX + 1024)
+static void put_caller(const idem_http_exchange *exchange, idem_buf *line) {
+  const char *who = exchange->principal;
+  const char *logged = exchange->grant ? exchange->grant->logged : NULL;
+  if (who && *who) {
+    idem_buf_puts(line, " principal=");
+    idem_text_word(line, who, strlen(who), SIZE_MAX);
+  }
+  if (logged) idem_buf_put(line, logged, strlen(logged));
+}
+
 void idem__http_log_access(const idem_http_exchange *exchange, size_t bytes) {
   const idem_http_conn *conn = exchange->conn;
   if (!exchange->log_line) return;
-  char text[LINE_MAX + 96 + WORD_MAX + 16 + IDEM_PRINCIPAL_MAX + 16];
-  const char *who = exchange->principal ? exchange->principal : "";
+  char text[LINE_MAX + 96 + WORD_MAX + 20 + CALLER_MAX];
   idem_buf line;
   idem_buf_fixed(&line, text, sizeof text);
-  idem_buf_printf(&line, "%s %u %zu bytes %llu ms%s%s%s%s%s", exchange->log_line,
+  idem_buf_printf(&line, "%s %u %zu bytes %llu ms%s", exchange->log_line,
                   (unsigned)exchange->status, bytes,
                   (unsigned long long)(now_ms(conn) - exchange->began_ms),
-                  exchange->logged ? exchange->logged->subject : "", *who ? " principal=" : "", who,
-                  exchange->note ? " " : "", exchange->note ? exchange->note : "");
+                  exchange->logged ? exchange->logged->subject : "");
+  put_caller(exchange, &line);
+  if (exchange->note) idem_buf_printf(&line, " %s", exchange->note);
   write_line(exchange, IDEM_LOG_INFO, "request", &line);
 }
 
@@ -224,7 +242,7 @@ void idem__http_log_refusal(const idem_http_exchange *exchange, const idem__http
   idem_log_level level = level_of(refusal);
   size_t missed;
   if (!idem_log_enabled(log, level) || !may_tell(conn->server, conn->now_ms, &missed)) return;
-  char text[LINE_MAX + 96];
+  char text[LINE_MAX + 96 + CALLER_MAX];
   idem_buf line;
   idem_buf_fixed(&line, text, sizeof text);
   idem_buf_printf(&line, "%u %s", (unsigned)refusal->status, words_for(refusal));
@@ -232,6 +250,8 @@ void idem__http_log_refusal(const idem_http_exchange *exchange, const idem__http
     idem_buf_printf(&line, "; %s%s%s", refusal->hint, *refusal->hint_value ? " " : "",
                     refusal->hint_value);
   idem_buf_printf(&line, ", %llu bytes", (unsigned long long)exchange->bytes);
+  if (exchange->principal && *exchange->principal) idem_buf_puts(&line, ",");
+  put_caller(exchange, &line);
   if (missed) idem_buf_printf(&line, "; %zu more before", missed);
   write_line(exchange, level, "a request was refused", &line);
 }

@@ -19,7 +19,7 @@ idem__grant *idem__grant_new(const idem_alloc *alloc, const char *principal, con
   grant->claims = claims;
   grant->ends_s = ends_s;
   grant->voucher = NULL;
-  grant->token = NULL;
+  grant->token = grant->logged = NULL;
   grant->asked_s = 0;
   grant->bound = false;
   grant->bytes = bytes + yyjson_doc_get_read_size(claims) +
@@ -37,6 +37,7 @@ void idem__grant_unref(idem__grant *grant) {
   if (grant->voucher) grant->voucher_unref(grant->voucher);
   for (volatile char *at = grant->token; at && *at; at++) *at = '\0';
   idem__free(&alloc, grant->token);
+  idem__free(&alloc, grant->logged);
   yyjson_doc_free(grant->claims);
   idem__free(&alloc, grant);
 }
@@ -52,6 +53,12 @@ idem_status idem__grant_keep_token(idem__grant *grant, const char *token, size_t
   grant->asked_s = asked_s;
   if (grant->token) grant->bytes += len + 1;
   return grant->token ? IDEM_OK : IDEM_E_NOMEM;
+}
+
+idem_status idem__grant_keep_logged(idem__grant *grant, const char *text, size_t len) {
+  grant->logged = idem__strndup(&grant->alloc, text, len);
+  if (grant->logged) grant->bytes += len + 1;
+  return grant->logged ? IDEM_OK : IDEM_E_NOMEM;
 }
 
 yyjson_val *idem__grant_claim(const idem__grant *grant, const char *name) {

@@ -18,6 +18,7 @@ typedef struct idem__grant {
   void (*voucher_unref)(void *voucher);
   char *token;      /* its text, where a server was asked about it; NULL: none was */
   uint64_t asked_s; /* then: when */
+  char *logged;     /* what log lines say of its claims, " name=word" for each; NULL: nothing */
   size_t bytes;     /* about what it takes */
   bool bound;       /* who shows it must prove that a key is theirs, ... */
   uint8_t key[32];  /* ... which is known by this digest (RFC 7638) */
@@ -34,6 +35,8 @@ void idem__grant_vouch(idem__grant *grant, void *voucher, void (*unref)(void *vo
 /* NOMEM: it has none. */
 idem_status idem__grant_keep_token(idem__grant *grant, const char *token, size_t len,
                                    uint64_t asked_s);
+/* The same. */
+idem_status idem__grant_keep_logged(idem__grant *grant, const char *text, size_t len);
 static inline idem__grant *idem__grant_ref(idem__grant *grant) {
   if (grant) atomic_fetch_add_explicit(&grant->refs, 1, memory_order_relaxed);
   return grant;

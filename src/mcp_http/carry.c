@@ -118,6 +118,7 @@ static void write_grant(idem__writer *writer, const idem__grant *grant) {
   idem__write_member_text(writer, "principal", grant->principal);
   idem__write_member_text(writer, "scope", grant->scope);
   idem__write_member_text(writer, "ends", ends);
+  if (grant->logged) idem__write_member_text(writer, "logged", grant->logged);
   idem__write_member_value(writer, "claims", yyjson_doc_get_root(grant->claims));
   idem__write_object_end(writer);
 }
@@ -166,7 +167,15 @@ static idem__grant *read_grant(const idem_alloc *alloc, yyjson_val *from) {
     return NULL;
   }
   const char *ends = yyjson_get_str(yyjson_obj_get(from, "ends"));
-  return idem__grant_new(alloc, principal, scope, doc, ends ? strtoull(ends, NULL, 10) : 0);
+  idem__grant *grant =
+      idem__grant_new(alloc, principal, scope, doc, ends ? strtoull(ends, NULL, 10) : 0);
+  yyjson_val *logged = yyjson_obj_get(from, "logged");
+  if (grant && yyjson_is_str(logged) &&
+      idem__grant_keep_logged(grant, yyjson_get_str(logged), yyjson_get_len(logged)) != IDEM_OK) {
+    idem__grant_unref(grant);
+    return NULL;
+  }
+  return grant;
 }
 
 static idem__ip read_client(yyjson_val *value) {

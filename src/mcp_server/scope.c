@@ -166,6 +166,11 @@ yyjson_val *idem_claim(const idem_request *request, const char *name) {
   return context && context->grant ? idem__grant_claim(context->grant, name) : NULL;
 }
 
+const char *idem_logged_claims(const idem_request *request) {
+  const idem__context *context = idem__context_of(request);
+  return context && context->grant && context->grant->logged ? context->grant->logged : "";
+}
+
 bool idem_has_scopes(const idem_request *request, const char *scopes) {
   const idem__context *context = idem__context_of(request);
   if (!context) return false;

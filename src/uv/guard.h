@@ -81,7 +81,8 @@ typedef struct idem__guard {
   const idem__crypto *crypto;
   /* what it was told */
   char **issuers;
-  char **implies; /* pairs; ends with NULL */
+  char **implies;    /* pairs; ends with NULL */
+  char **log_claims; /* ends with NULL */
   size_t issuer_count;
   idem__key_source *sources; /* one for each issuer */
   char *resource, *audience, *principal_claim, *required_scope, *scopes, *name, *ca_file, *proxy;

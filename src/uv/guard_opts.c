@@ -278,12 +278,33 @@ static idem_status take_implied(idem__guard *guard, const idem_http_auth *opts) 
   return IDEM_OK;
 }
 
+idem_status idem_http_check_claim(const char *name, const char **why) {
+  *why = idem__logged_fault(name);
+  return *why ? IDEM_E_INVAL : IDEM_OK;
+}
+
+static idem_status take_logged(idem__guard *guard, const idem_http_auth *opts) {
+  const char *const *given = opts->log_claims;
+  size_t count = 0;
+  while (given && count <= IDEM__LOGGED_MAX && given[count]) count++;
+  if (count > IDEM__LOGGED_MAX) return tell(guard, "there are too many", "log_claims");
+  guard->log_claims = idem__calloc(&guard->alloc, (count + 1) * sizeof *guard->log_claims);
+  if (!guard->log_claims) return IDEM_E_NOMEM;
+  for (size_t i = 0; i < count; i++) {
+    const char *why = idem__logged_fault(given[i]);
+    if (why) return tell(guard, why, "log_claims");
+    if (!copy(guard, given[i], &guard->log_claims[i])) return IDEM_E_NOMEM;
+  }
+  return IDEM_OK;
+}
+
 idem_status idem__guard_take(idem__guard *guard, const idem_http_auth *opts, const char *url) {
   const char *claim = opts->principal_claim ? opts->principal_claim : "sub";
   idem_status status = take_resource(guard, opts, url);
   if (status == IDEM_OK) status = take_issuers(guard, opts);
   if (status == IDEM_OK) status = take_scopes(guard, opts);
   if (status == IDEM_OK) status = take_implied(guard, opts);
+  if (status == IDEM_OK) status = take_logged(guard, opts);
   if (status == IDEM_OK) status = take_introspection(guard, opts);
   if (status != IDEM_OK) return status;
   if (!copy(guard, claim, &guard->principal_claim) || !copy(guard, opts->name, &guard->name) ||
@@ -297,9 +318,15 @@ idem_status idem__guard_take(idem__guard *guard, const idem_http_auth *opts, con
                                      .skew_s = opts->skew_s ? opts->skew_s : SKEW_S,
                                      .principal_claim = guard->principal_claim,
                                      .access_tokens_alone = opts->access_tokens_alone,
-                                     .implies = guard->implies};
+                                     .implies = guard->implies,
+                                     .log_claims = guard->log_claims};
   status = take_proofs(guard, opts, url);
   return status == IDEM_OK ? describe(guard, opts) : status;
+}
+
+static void free_list(const idem_alloc *alloc, char **list) {
+  for (size_t i = 0; list && list[i]; i++) idem__free(alloc, list[i]);
+  idem__free(alloc, list);
 }
 
 void idem__guard_free_options(idem__guard *guard) {
@@ -321,6 +348,6 @@ void idem__guard_free_options(idem__guard *guard) {
   }
   idem__free(alloc, guard->sources);
   idem__free(alloc, guard->issuers);
-  for (size_t i = 0; guard->implies && guard->implies[i]; i++) idem__free(alloc, guard->implies[i]);
-  idem__free(alloc, guard->implies);
+  free_list(alloc, guard->implies);
+  free_list(alloc, guard->log_claims);
 }

@@ -17,6 +17,7 @@ static const char program[] = IDEM_BIN_DIR "/idem";
 #define AUTH                                                                                       \
   "\"auth\":{\"issuer\":\"https://id.example\",\"resource\":\"https://mcp.example/mcp\","          \
   "\"jwks_file\":\"keys.json\",\"principal\":\"email\",\"scopes\":\"mcp\","                        \
+  "\"log_claims\":[\"client_id\",\"groups\",\"name\"],"                                            \
   "\"methods\":{\"prompts/list\":\"prompts\"}}"
 
 static const char config[] =
@@ -24,6 +25,7 @@ static const char config[] =
     "\"who\":{\"run\":[\"printenv\",\"WHO\",\"GROUPS_OF\"],\"env\":{\"WHO\":{\"principal\":true},"
     "\"GROUPS_OF\":{\"claim\":\"groups\"},\"NOT_THERE\":{\"claim\":\"nothing\"}}},"
     "\"mine\":{\"script\":\"t.sql\",\"query\":\"SELECT note FROM notes WHERE owner = :principal\"},"
+    "\"fails\":{\"run\":[\"false\"]},"
     "\"admin\":{\"run\":[\"true\"],\"scopes\":[\"admin\",\"files:write\"]}},"
     "\"prompts\":{\"p\":{\"text\":\"x\",\"scopes\":\"admin\"}},"
     "\"resources\":{\"r\":{\"file\":\"t.sql\",\"scopes\":\"admin\"}}}";
@@ -35,7 +37,7 @@ typedef struct world {
   jwt_key key;
 } world;
 
-static void open_world(world *w) {
+static void open_world_logging(world *w, const char *format) {
   char keys[4096] = "{\"keys\":[", path[512];
   serving_make(&w->files, config);
   w->key = jwt_key_new("k1", "ES256");
@@ -47,9 +49,11 @@ static void open_world(world *w) {
                "INSERT INTO notes VALUES ('a@b.example', 'of a'), ('c@d.example', 'of c');");
   serving_path(&w->files, "idem.json", path, sizeof path);
   w->server = CHILD(program, "serve", path, "--http", "127.0.0.1:0", "--access-log", "--log-level",
-                    "debug");
+                    "debug", "--log-format", format);
   child_listening(&w->server, w->url, sizeof w->url);
 }
+
+static void open_world(world *w) { open_world_logging(w, "text"); }
 
 static void close_world(world *w) {
   kill(w->server.pid, SIGTERM);
@@ -61,10 +65,12 @@ static void close_world(world *w) {
 static const char *token_of(const world *w, const char *email, const char *scope) {
   static char token[8192];
   char claims[1024];
-  snprintf(claims, sizeof claims,
-           "{\"iss\":\"https://id.example\",\"aud\":\"https://mcp.example/mcp\",\"sub\":\"1\","
-           "\"email\":\"%s\",\"groups\":[\"x\",\"y\"],\"scope\":\"%s\",\"exp\":%lld}",
-           email, scope, (long long)time(NULL) + 600);
+  snprintf(
+      claims, sizeof claims,
+      "{\"iss\":\"https://id.example\",\"aud\":\"https://mcp.example/mcp\",\"sub\":\"1\","
+      "\"email\":\"%s\",\"client_id\":\"app\",\"name\":\"A tool=who principal=x\\n\\u202e\\\"\","
+      "\"groups\":[\"x\",\"y\"],\"scope\":\"%s\",\"exp\":%lld}",
+      email, scope, (long long)time(NULL) + 600);
   jwt_make(token, sizeof token, &w->key, claims);
   return token;
 }
@@ -135,6 +141,31 @@ static void a_server_knows_its_callers_by_their_tokens(void **state) {
   expect_in(child_line_with(w.server.err, "a tool was called"), "for a@b.example");
   expect_in(child_line_with(w.server.err, "tool=who"), "principal=a@b.example");
   close_world(&w);
+}
+
+/* Access, refusal, call and failure: each says who asked, by which program; nothing in a claim makes a line or a field. */
+static void the_log_shows_the_claims_that_it_is_told_to(void **state) {
+  static const char claims[] = " client_id=app name=A%20tool=who%20principal=x%0A%E2%80%AE%22";
+  static const char *const formats[] = {"text", "json"};
+  (void)state;
+  for (size_t i = 0; i < 2; i++) {
+    world w;
+    char token[8192], wanted[256];
+    open_world_logging(&w, formats[i]);
+    snprintf(token, sizeof token, "%s", token_of(&w, "a@b.example", "mcp"));
+    ask(&w, token, "tools/call", "who", "\"name\":\"who\",");
+    ask(&w, token, "tools/call", "fails", "\"name\":\"fails\",");
+    ask(&w, token, "tools/call", "admin", "\"name\":\"admin\",");
+    snprintf(wanted, sizeof wanted, ", for a@b.example%s", claims);
+    expect_in(child_line_with(w.server.err, "a tool was called"), wanted);
+    snprintf(wanted, sizeof wanted, "tool=who principal=a@b.example%s", claims);
+    expect_in(child_line_with(w.server.err, "tool=who"), wanted);
+    snprintf(wanted, sizeof wanted, ", for a@b.example%s", claims);
+    expect_in(child_line_with(w.server.err, "a tool call failed"), wanted);
+    snprintf(wanted, sizeof wanted, "tool=admin principal=a@b.example%s", claims);
+    expect_in(child_line_with(w.server.err, "tool=admin"), wanted);
+    close_world(&w);
+  }
 }
 
 #define X "MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4"
@@ -220,6 +251,20 @@ static void a_file_of_keys_that_verify_nothing_is_told_before_the_start(void **s
   check("{\"auth\":{\"issuer\":\"https://"
         "i.example\",\"jwks_file\":\"keys.json\",\"algorithms\":[\"RS256\",\"ES256\"]}}",
         0, "", NO_FLAGS);
+}
+
+static void claims_that_no_log_shows_are_told_of(void **state) {
+  (void)state;
+#define LOGS(list) "{\"auth\":{\"issuer\":\"https://i.example\",\"log_claims\":" list "}}"
+  check(LOGS("[\"sub\",\"https://x.example/org\"]"), 0, "", NO_FLAGS);
+  check(LOGS("[\"cnf\"]"), 1, ":1:53: auth: log_claims: cnf is about a key", NO_FLAGS);
+  check(LOGS("[\"access_token\"]"), 1, "a log hides whatever stands behind such a name", NO_FLAGS);
+  check(LOGS("[\"a b\"]"), 1, "a character that does not go into a log", NO_FLAGS);
+  check(LOGS("[]"), 1, "log_claims", NO_FLAGS);
+  check(LOGS("\"sub\""), 1, "log_claims", NO_FLAGS);
+  check(LOGS("[\"a\",\"a\"]"), 1, "log_claims", NO_FLAGS);
+  check(LOGS("[\"a\",\"b\",\"c\",\"d\",\"e\",\"f\",\"g\"]"), 1, "log_claims", NO_FLAGS);
+#undef LOGS
 }
 
 static void what_does_not_go_together_is_explained(void **state) {
@@ -345,6 +390,8 @@ int main(void) {
       cmocka_unit_test(a_file_without_keys_is_told_before_the_start),
       cmocka_unit_test(another_resource_than_what_is_served_is_noted),
       cmocka_unit_test(a_file_of_keys_that_verify_nothing_is_told_before_the_start),
+      cmocka_unit_test(the_log_shows_the_claims_that_it_is_told_to),
+      cmocka_unit_test(claims_that_no_log_shows_are_told_of),
       cmocka_unit_test(what_does_not_go_together_is_explained),
       cmocka_unit_test(scopes_that_are_too_long_are_told_at_their_place),
       cmocka_unit_test(a_resource_that_no_listener_takes_is_told_at_its_place),

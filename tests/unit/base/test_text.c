@@ -234,6 +234,43 @@ static void no_want_of_memory_leaks(void **state) {
   assert_true(fault_alloc_sweep(escape_twice, NULL, 100) >= 4);
 }
 
+static void expect_word(const char *text, size_t len, size_t max, const char *wanted) {
+  idem_buf out;
+  idem_buf_init(&out, NULL, 4096);
+  assert_int_equal(idem_text_word(&out, text, len, max), IDEM_OK);
+  idem_buf_put(&out, "", 1);
+  assert_string_equal(out.data, wanted);
+  idem_buf_deinit(&out);
+}
+#define WORD(literal, max, wanted) expect_word(literal, sizeof(literal) - 1, max, wanted)
+
+static void a_word_stays_one_word(void **state) {
+  (void)state;
+  WORD("alice@b.example", SIZE_MAX, "alice@b.example");
+  WORD("Zo\xc3\xab", SIZE_MAX, "Zo\xc3\xab");
+  WORD("a b=c", SIZE_MAX, "a%20b=c");
+  WORD("100%, \"x\" 'y' \\", SIZE_MAX, "100%25,%20%22x%22%20%27y%27%20%5C");
+  WORD("a\r\nb\x7f\0", SIZE_MAX, "a%0D%0Ab%7F%00");
+  WORD("\xe2\x80\xae\xff", SIZE_MAX, "%E2%80%AE%FF");
+  WORD("", 0, "");
+}
+
+static void a_word_is_cut_between_characters(void **state) {
+  (void)state;
+  WORD("abc", 3, "abc");
+  WORD("abcd", 3, "abc...");
+  WORD("a b", 3, "a...");
+  WORD("a b", 4, "a%20...");
+  WORD("a\xc3\xab", 2, "a...");
+  WORD("\xe2\x80\xae", 8, "...");
+  char text[4];
+  idem_buf out;
+  idem_buf_fixed(&out, text, sizeof text);
+  idem_buf_puts(&out, "x");
+  assert_int_equal(idem_text_word(&out, "a b", 3, SIZE_MAX), IDEM_E_LIMIT);
+  assert_int_equal(out.len, 1);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(well_formed_utf8_is_valid),
@@ -253,6 +290,8 @@ int main(void) {
       cmocka_unit_test(json_strings_are_quoted_and_escaped),
       cmocka_unit_test(json_escapes_are_seen_wherever_they_stand),
       cmocka_unit_test(escaping_that_does_not_fit_leaves_the_buffer_as_it_was),
+      cmocka_unit_test(a_word_stays_one_word),
+      cmocka_unit_test(a_word_is_cut_between_characters),
       cmocka_unit_test(no_want_of_memory_leaks),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

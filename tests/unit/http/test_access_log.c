@@ -87,7 +87,9 @@ static void it_names_the_message(void **state) {
       {ABOUT("prompts/get", "name", "hello"), " ms prompt=hello"},
       {ABOUT("resources/read", "uri", "item:7"), " ms resource=item:7"},
       {ABOUT("resources/read", "uri", "x:?token=hush"), " ms resource=x:?token=[redacted]"},
-      {ABOUT("tools/call", "name", "a\\nb"), "tool=a\\nb"},
+      {ABOUT("tools/call", "name", "a\\nb"), "tool=a%0Ab"},
+      {ABOUT("tools/call", "name", "a principal=b"), "tool=a%20principal=b"},
+      {ABOUT("tools/call", "name", "--token hush"), "tool=--token%20[redacted]"},
       {"[{\"jsonrpc\":\"2.0\",\"id\":6,\"method\":\"echo\"},1]", "request id=6 method=echo "},
       {"nonsense", "request peer="},
   };
