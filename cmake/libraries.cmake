@@ -43,6 +43,12 @@ set_target_properties(idem PROPERTIES C_VISIBILITY_PRESET hidden
                       INTERPROCEDURAL_OPTIMIZATION ${idem_lto})
 # What programs and tests link: every library there is.
 set(idem_all idem)
+# What a program tells the address sanitizer, in each that links any of them.
+if(IDEM_SANITIZE MATCHES "address")
+  add_library(idem-asan-options OBJECT ${PROJECT_SOURCE_DIR}/tests/asan/options.c)
+  set(is_program $<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>)
+  target_sources(idem INTERFACE $<${is_program}:$<TARGET_OBJECTS:idem-asan-options>>)
+endif()
 
 if(IDEM_UV_SOURCES)
   idem_need_libuv()
