@@ -70,8 +70,7 @@ static void take_gone(idem__once *once) {
 }
 
 static void on_not_known(const idem__store_answer *answer, void *user) {
-  (void)answer;
-  idem__once_settle(user, IDEM__ONCE_REFUSED, IDEM__ONCE_UNAVAILABLE);
+  idem__once_gave_back(user, answer, IDEM__ONCE_REFUSED);
 }
 
 /* The key is ours, in the store that has it now. Where that is another than the one it was first asked with it may have run, or run still. */
@@ -150,15 +149,24 @@ static void mark_unknown(idem__once *once) {
   idem__once_put(once, &record, once->version, on_marked);
 }
 
-/* False: nobody waits for it. */
+/* False: nobody waits for it. Else it may be gone: where a store tells at once, so does the node that is asked. */
 static bool wait_elsewhere(idem__once *once) {
+  idem__mcp_worker *worker = once->worker;
   idem__once_lock(once->server);
   bool wanted = !idem_list_empty(&once->callers);
   if (wanted) idem__once_set_stage(once, IDEM__ONCE_ELSEWHERE);
   idem__once_unlock(once->server);
   if (wanted) idem__once_announce(once);
-  if (wanted) idem__worker_wake(once->worker);
+  if (wanted) idem__worker_wake(worker);
   return wanted;
+}
+
+/* It began, and whoever had it in hand will not end it. */
+static void judge_orphan(idem__once *once) {
+  if (once->may_repeat)
+    idem__once_take(once, once->version);
+  else
+    mark_unknown(once);
 }
 
 static void on_node(const idem__store_answer *answer, void *user) {
@@ -167,11 +175,16 @@ static void on_node(const idem__store_answer *answer, void *user) {
     if (!wait_elsewhere(once)) idem__once_settle(once, IDEM__ONCE_AGAIN, 0);
   } else if (answer->status != IDEM_E_NOTFOUND) {
     idem__once_settle(once, IDEM__ONCE_REFUSED, IDEM__ONCE_UNAVAILABLE);
-  } else if (once->may_repeat) {
-    idem__once_take(once, once->version);
   } else {
-    mark_unknown(once);
+    judge_orphan(once);
   }
+}
+
+static bool is_disowned(const idem__once *once) {
+  idem__once_lock(once->server);
+  bool disowned = once->disowned == once->version;
+  idem__once_unlock(once->server);
+  return disowned;
 }
 
 /* What the record says of those who wait with its arguments. */
@@ -184,9 +197,10 @@ static void judge_same(idem__once *once, const idem__once_record *record) {
   case IDEM__ONCE_ASKED: idem__once_take(once, once->version); return;
   case IDEM__ONCE_RUNNING: break;
   }
-  /* Ours, and nobody here has it: it was written when nobody waited any more, and never ran. */
-  if (idem__node_is_own(server, record->node))
-    idem__once_take(once, once->version);
+  /* Ours, and nobody here has it: what was written behind it was lost with its store. */
+  memcpy(once->owner, record->node, sizeof once->owner);
+  if (idem__node_is_own(server, record->node) || is_disowned(once))
+    judge_orphan(once);
   else
     idem__node_find(server, once->worker->store_queue, record->node, on_node, once);
 }

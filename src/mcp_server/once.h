@@ -164,8 +164,10 @@ struct idem__once {
   bool unwanted;  /* somebody has given it up by its key */
   bool cancel;    /* nobody is left here: where nobody is elsewhere its handler is to be told, */
   bool decided;   /* and is being told */
-  uint64_t announced;     /* the version of the record that says that we wait; 0: none does */
-  bool ending;            /* its worker goes */
+  uint64_t announced; /* the version of the record that says that we wait; 0: none does */
+  uint64_t disowned;  /* the version of the record that the node it names has nothing to do with */
+  char owner[IDEM__NODE_ID + 1]; /* that node */
+  bool ending;                   /* its worker goes */
   bool asked, not_run;    /* how the run ended: with a question; before its handler did anything */
   bool bare;              /* there was no room for the answer */
   bool broken;            /* its handler was told to end, and gave none */
@@ -253,8 +255,16 @@ void idem__once_ask_others(idem__once *once);
 void idem__once_cancel_soon(idem__once *once);
 void idem__once_on_news(idem_server *server, const char *text, size_t len);
 
+/* once_owner.c: a record that names a node which lives, and has nothing to do with it. That node is asked. */
+void idem__once_ask_owner(const idem__once *once);
+/* Such a question, or the answer; false: neither. */
+bool idem__once_on_owner_news(idem_server *server, const char *text, size_t len);
+
 /* once_doubt.c: nobody knows whether the key is ours. */
 void idem__once_doubt(idem__once *once);
+/* What never ran was given back, and who waits is told so; where nobody knows whether it is, it is in doubt. */
+void idem__once_gave_back(idem__once *once, const idem__store_answer *answer,
+                          idem__once_verdict verdict);
 void idem__once_look_in_doubt(idem__once *once);
 
 /* once_run.c: the key is ours, one of those who wait runs it. */

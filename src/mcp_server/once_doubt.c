@@ -24,9 +24,22 @@ void idem__once_doubt(idem__once *once) {
   wait_in_doubt(once);
 }
 
-static void on_doubt_removed(const idem__store_answer *answer, void *user) {
+/* It is not in the store, or not as ours. */
+static bool is_gone(const idem__store_answer *answer) {
   idem_status status = answer->status;
-  if (status == IDEM_OK || status == IDEM_E_NOTFOUND || status == IDEM_E_STATE)
+  return status == IDEM_OK || status == IDEM_E_NOTFOUND || status == IDEM_E_STATE;
+}
+
+void idem__once_gave_back(idem__once *once, const idem__store_answer *answer,
+                          idem__once_verdict verdict) {
+  if (is_gone(answer))
+    idem__once_settle(once, verdict, IDEM__ONCE_UNAVAILABLE);
+  else
+    idem__once_doubt(once);
+}
+
+static void on_doubt_removed(const idem__store_answer *answer, void *user) {
+  if (is_gone(answer))
     idem__once_settle(user, IDEM__ONCE_AGAIN, 0);
   else
     wait_in_doubt(user);

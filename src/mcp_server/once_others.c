@@ -32,13 +32,16 @@ static void tell_all(idem_server *server, char kind, const uint8_t name[IDEM_SHA
 
 /* ------------------------------------------------------------------ waiting elsewhere */
 
-/* A record that was made anew has a counter of its own. */
+/* A record that was made anew has a counter of its own. One that is the same when it is looked at again is its node's, if that still has it. */
 void idem__once_announce(idem__once *once) {
   idem__once_lock(once->server);
   bool known = once->announced == once->version;
   once->announced = once->version;
   idem__once_unlock(once->server);
-  if (!known) count(once, 1);
+  if (known)
+    idem__once_ask_owner(once);
+  else
+    count(once, 1);
 }
 
 bool idem__once_withdraw(idem__once *once) {
@@ -134,7 +137,7 @@ void idem__once_give_up(idem_server *server, const uint8_t name[IDEM_SHA256_BYTE
 
 void idem__once_on_news(idem_server *server, const char *text, size_t len) {
   uint8_t name[IDEM_SHA256_BYTES];
-  if (len != NAME || !server->onces) return;
+  if (!server->onces || idem__once_on_owner_news(server, text, len) || len != NAME) return;
   memcpy(name, text, sizeof name);
   (void)give_up_here(server, name, text[IDEM_SHA256_BYTES] == GIVEN_UP);
 }

@@ -272,8 +272,7 @@ static idem__once_caller *take_runner(idem__once *once) {
 }
 
 static void on_given_back(const idem__store_answer *answer, void *user) {
-  (void)answer;
-  idem__once_settle(user, IDEM__ONCE_AGAIN, IDEM__ONCE_UNAVAILABLE);
+  idem__once_gave_back(user, answer, IDEM__ONCE_AGAIN);
 }
 
 void idem__once_start(idem__once *once) {

@@ -215,6 +215,128 @@ static void what_is_idempotent_runs_again_where_its_node_died(void **state) {
   close_pair(&self, 0);
 }
 
+/* The record of the key, as it is now. */
+typedef struct snapshot {
+  uint8_t name[IDEM_SHA256_BYTES];
+  char bytes[512];
+  size_t len;
+} snapshot;
+
+static void on_read(const idem__store_answer *answer, void *user) {
+  snapshot *it = user;
+  assert_int_equal(answer->status, IDEM_OK);
+  assert_true(answer->len && answer->len <= sizeof it->bytes);
+  memcpy(it->bytes, answer->bytes, it->len = answer->len);
+}
+
+static idem__store_op op_on(const snapshot *it, idem__store_verb verb) {
+  return (idem__store_op){.verb = verb,
+                          .space = IDEM__STORE_ONCE,
+                          .name = (const char *)it->name,
+                          .name_len = sizeof it->name};
+}
+
+static void take_snapshot(const pair *self, snapshot *it) {
+  idem__once_name_of("", "tools/call", "t", 1, &(idem__once_key){"k", 1}, it->name);
+  idem__store_op op = op_on(it, IDEM__STORE_GET);
+  op.done = on_read;
+  op.user = it;
+  assert_int_equal(idem__store_ask(self->store, &op, NULL).status, IDEM_OK);
+}
+
+/* The store has it as it was then: a replica that had no more took over. */
+static void roll_back(const pair *self, const snapshot *it) {
+  idem__store_op op = op_on(it, IDEM__STORE_PUT);
+  op.bytes = it->bytes;
+  op.len = it->len;
+  op.expect = IDEM__STORE_ANY;
+  assert_int_equal(idem__store_ask(self->store, &op, NULL).status, IDEM_OK);
+}
+
+/* It ran at the first, which answered and lives; the store has only that it began. */
+static void lose_answer(pair *self, const char *annotations) {
+  snapshot begun;
+  open_pair(self, run_keep, annotations);
+  assert_string_equal(mcp_peer_ask(&self->peer[0], "tools/call", KEYED("t")), "");
+  take_snapshot(self, &begun);
+  idem_tool_text(self->state[0].kept, "first", 5);
+  expect_in(mcp_peer_more(&self->peer[0]), "first");
+  roll_back(self, &begun);
+}
+
+static void tick(const pair *self) {
+  for (int i = 0; i < 2; i++) idem__once_tick(self->server[i]->own_worker);
+}
+
+static void what_ran_and_was_lost_is_unknown_where_it_ran(void **state) {
+  pair self;
+  (void)state;
+  lose_answer(&self, NULL);
+  mcp_peer_expect_part(&self.peer[0], "tools/call", KEYED("t"), "outcome-unknown");
+  mcp_peer_expect_part(&self.peer[1], "tools/call", KEYED("t"), "outcome-unknown");
+  assert_int_equal(self.state[0].runs, 1);
+  close_pair(&self, 0);
+}
+
+/* Its node lives, and would be waited for as long as it does. */
+static void who_waits_for_what_was_lost_is_told_elsewhere(void **state) {
+  pair self;
+  (void)state;
+  lose_answer(&self, NULL);
+  assert_string_equal(mcp_peer_ask(&self.peer[1], "tools/call", KEYED("t")), "");
+  tick(&self);
+  expect_in(mcp_peer_more(&self.peer[1]), "outcome-unknown");
+  mcp_peer_expect_part(&self.peer[0], "tools/call", KEYED("t"), "outcome-unknown");
+  assert_int_equal(self.state[0].runs + self.state[1].runs, 1);
+  close_pair(&self, 0);
+}
+
+static void what_is_idempotent_runs_again_where_it_was_lost(void **state) {
+  pair self;
+  (void)state;
+  lose_answer(&self, "{\"idempotentHint\":true}");
+  assert_string_equal(mcp_peer_ask(&self.peer[1], "tools/call", KEYED("t")), "");
+  tick(&self);
+  assert_int_equal(self.state[1].runs, 1);
+  idem_tool_text(self.state[1].kept, "again", 5);
+  expect_in(mcp_peer_more(&self.peer[1]), "again");
+  mcp_peer_expect_part(&self.peer[0], "tools/call", KEYED("t"), "again");
+  close_pair(&self, 0);
+}
+
+/* Its node is asked, and has it. */
+static void who_waits_for_what_runs_goes_on_waiting(void **state) {
+  pair self;
+  (void)state;
+  begin_at_both(&self, run_keep);
+  for (int i = 0; i < 3; i++) tick(&self);
+  assert_string_equal(mcp_peer_more(&self.peer[1]), "");
+  idem_tool_text(self.state[0].kept, "from there", 10);
+  expect_in(mcp_peer_more(&self.peer[1]), "from there");
+  close_pair(&self, 0);
+}
+
+/* Nobody has the key in hand; what is told about an older version of it, or in other words, concerns nobody. */
+static void news_of_another_version_end_nothing(void **state) {
+  pair self;
+  snapshot begun;
+  char news[IDEM_SHA256_BYTES + 1 + 8 + IDEM__NODE_ID] = {0};
+  (void)state;
+  begin_at_both(&self, run_keep);
+  take_snapshot(&self, &begun);
+  memcpy(news, begun.name, sizeof begun.name);
+  for (const char *kind = "nqx"; *kind; kind++) {
+    news[IDEM_SHA256_BYTES] = *kind;
+    idem__once_on_news(self.server[1], news, sizeof news);
+    idem__once_on_news(self.server[1], news, sizeof news - 1);
+  }
+  deliver(&self);
+  assert_string_equal(mcp_peer_more(&self.peer[1]), "");
+  idem_tool_text(self.state[0].kept, "from there", 10);
+  expect_in(mcp_peer_more(&self.peer[1]), "from there");
+  close_pair(&self, 0);
+}
+
 static void end_first(pair *self) {
   mcp_peer_close(&self->peer[0]);
   assert_false(self->state[0].cancelled);
@@ -262,6 +384,11 @@ int main(void) {
       cmocka_unit_test(a_dead_node_leaves_an_unknown_outcome_and_can_store_nothing),
       cmocka_unit_test(who_joined_what_was_taken_away_hears_what_the_store_has),
       cmocka_unit_test(what_is_idempotent_runs_again_where_its_node_died),
+      cmocka_unit_test(what_ran_and_was_lost_is_unknown_where_it_ran),
+      cmocka_unit_test(who_waits_for_what_was_lost_is_told_elsewhere),
+      cmocka_unit_test(what_is_idempotent_runs_again_where_it_was_lost),
+      cmocka_unit_test(who_waits_for_what_runs_goes_on_waiting),
+      cmocka_unit_test(news_of_another_version_end_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

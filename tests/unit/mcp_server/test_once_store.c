@@ -122,6 +122,27 @@ static void a_key_that_may_be_ours_is_given_back(void **state) {
   close_node(&second);
 }
 
+/* Who asked has gone before the key was ours, and the store does not take it back: nothing ran, so it may, later. */
+static void a_key_that_could_not_be_given_back_runs_later(void **state) {
+  node self;
+  (void)state;
+  open_node(&self, later(in_memory()), run_count);
+  pump(&self);
+  assert_string_equal(mcp_peer_ask(&self.peer, "tools/call", KEYED("t")), "");
+  cancel_last(&self.peer);
+  later_store_fail(self.store, IDEM_E_SYS);
+  pump(&self);
+  assert_true(idem__once_waits(self.server->own_worker));
+  later_store_fail(self.store, IDEM_OK);
+  idem__once_tick(self.server->own_worker);
+  pump(&self);
+  assert_string_equal(mcp_peer_ask(&self.peer, "tools/call", KEYED("t")), "");
+  pump(&self);
+  expect_in(mcp_peer_more(&self.peer), "\"ran\"");
+  assert_int_equal(self.tool.runs, 1);
+  close_node(&self);
+}
+
 #define TASK "\"name\":\"slow\",\"task\":{},\"_meta\":{\"idem/key\":\"k\"}"
 
 /* False: there were not so many steps to go. */
@@ -191,6 +212,7 @@ int main(void) {
       cmocka_unit_test(what_a_store_without_room_did_not_take_is_told_when_it_has),
       cmocka_unit_test(a_store_that_does_not_answer_refuses_calls_with_keys_alone),
       cmocka_unit_test(a_key_that_may_be_ours_is_given_back),
+      cmocka_unit_test(a_key_that_could_not_be_given_back_runs_later),
       cmocka_unit_test(who_leaves_while_its_task_begins_finds_it_again),
       cmocka_unit_test(a_store_that_does_not_answer_is_told_of_until_it_does),
   };
