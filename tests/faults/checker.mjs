@@ -205,7 +205,7 @@ function count(attempts, runs, history) {
 }
 
 // What may come of a store that forgets; anything else is wrong whatever the store does.
-export const LOSSES = new Set(["ran-twice", "lost", "known-again", "session-lost", "event-missing", "event-doubled", "stream-lost", "unsettled", "unanswered"]);
+export const LOSSES = new Set(["ran-twice", "lost", "known-again", "session-lost", "event-missing", "event-doubled", "stream-lost"]);
 
 // By kind: how many, and the first few.
 export function summary(violations, show = 3) {

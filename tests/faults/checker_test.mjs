@@ -1,7 +1,7 @@
 // checker_test.mjs - the checker finds each kind of broken promise in a history that has it, and none in histories that are right.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { check, summary } from "./checker.mjs";
+import { LOSSES, check, summary } from "./checker.mjs";
 
 let clock;
 const at = (record) => ({ t: ++clock, ...record });
@@ -129,3 +129,6 @@ wrong("stream-lost", "its node lived, and the stream ended in silence", () => [
   [ran("a", "T")],
 ]);
 wrong("session-lost", "a session that was acknowledged is not known", () => [[at({ do: "opened", session: "s" }), at({ do: "gone", session: "s" })]]);
+test("no store explains a request without an end, or another's", () => {
+  for (const kind of ["unanswered", "unsettled", "answered-twice", "foreign-id", "foreign-answer", "foreign-event", "unasked", "invented", "refused-wrongly"]) assert(!LOSSES.has(kind), kind);
+});

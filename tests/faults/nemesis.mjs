@@ -15,6 +15,7 @@ export class Nemesis {
       ["delay Redis", 2, () => this.delay(this.chance.one(world.members).name)],
       single ? ["kill Redis", 4, () => this.killRedis(world.redis)] : ["kill the primary", 4, () => this.killPrimary()],
     ];
+    if (!single) this.harms.push(["move a slot", 3, () => this.moveSlot()]);
   }
   // Whatever chance says, these come first.
   first() {
@@ -66,6 +67,13 @@ export class Nemesis {
     await sleep(away);
     await primary.start();
     await this.world.redis.whole();
+    over();
+  }
+  // A part of the store goes to another primary, in several steps, while it is asked for.
+  async moveSlot() {
+    const { over } = this.note("a slot moved", { store: true });
+    await this.world.redis.moveSlot(this.chance, () => sleep(this.chance.between(0, 100)));
+    await sleep(500); // nodes follow
     over();
   }
   async cut(name) {

@@ -23,6 +23,45 @@ export function ask(port, ...words) {
   });
 }
 
+// One answer from the text of a connection: {value, rest}, or null where more must come. Names of records are any bytes.
+function read(text) {
+  const line = text.indexOf("\r\n");
+  if (line < 0) return null;
+  const head = text.slice(1, line);
+  let rest = text.slice(line + 2);
+  if (text[0] === "-") throw new Error(head);
+  if (text[0] === "+" || text[0] === ":") return { value: head, rest };
+  if (text[0] === "$") return rest.length < Number(head) + 2 ? null : { value: rest.slice(0, Number(head)), rest: rest.slice(Number(head) + 2) };
+  const value = [];
+  for (let i = 0; i < Number(head); i++) {
+    const one = read(rest);
+    if (!one) return null;
+    value.push(one.value);
+    rest = one.rest;
+  }
+  return { value, rest };
+}
+
+// One command of any bytes; its whole answer.
+export function command(port, ...words) {
+  return new Promise((resolve, reject) => {
+    const bytes = words.map(String).map((word) => `$${word.length}\r\n${word}\r\n`).join("");
+    const socket = net.connect(port, "127.0.0.1", () => socket.write(`*${words.length}\r\n${bytes}`, "latin1"));
+    let text = "";
+    socket.setEncoding("latin1").setTimeout(20000, () => socket.destroy(new Error("no answer of Redis")));
+    socket.on("error", reject).on("close", () => reject(new Error("no answer of Redis")));
+    socket.on("data", (piece) => {
+      text += piece;
+      try {
+        const one = read(text);
+        if (one) resolve(one.value), socket.destroy();
+      } catch (error) {
+        reject(error), socket.destroy();
+      }
+    });
+  });
+}
+
 export const SAFE = ["--appendonly", "yes", "--appendfsync", "always"];
 export const UNSAFE = ["--appendonly", "no"];
 
@@ -118,6 +157,27 @@ export class Cluster {
       if (Number(answer.slice(1)) > 0 && role.includes("role:master")) found.push(member);
     }
     return found;
+  }
+  // A part of the store goes to another primary, a handful of keys at a time: who asks for it meanwhile is sent on by ASK, then by MOVED. What Redis moves has no
+  // copy before the new primary's replica has it.
+  async moveSlot(chance, pause) {
+    const from = chance.one(await this.primaries());
+    const others = [];
+    for (const member of this.members)
+      if (member !== from && (await member.info("replication")).includes("role:master")) others.push(member);
+    const to = chance.one(others);
+    const slot = await command(from.port, "CLUSTER", "KEYSLOT", chance.one(await command(from.port, "KEYS", "{idem*}:m")));
+    await command(to.port, "CLUSTER", "SETSLOT", slot, "IMPORTING", from.id);
+    await command(from.port, "CLUSTER", "SETSLOT", slot, "MIGRATING", to.id);
+    for (let keys; (keys = await command(from.port, "CLUSTER", "GETKEYSINSLOT", slot, 100)).length; await pause())
+      await command(from.port, "MIGRATE", "127.0.0.1", to.port, "", 0, 5000, "KEYS", ...keys);
+    for (const member of [to, from, ...others.filter((other) => other !== to)]) await command(member.port, "CLUSTER", "SETSLOT", slot, "NODE", to.id);
+    await this.copied(to);
+  }
+  async copied(primary) {
+    const numbers = (text, name) => [...text.matchAll(new RegExp(`${name}[=:](\\d+)`, "g"))].map((found) => Number(found[1]));
+    const { 0: wanted } = numbers(await primary.info("replication"), "master_repl_offset");
+    await until("the replica has what was moved", async () => numbers(await primary.info("replication"), ",offset").some((offset) => offset >= wanted));
   }
   async kill() {
     await Promise.all(this.members.map((member) => member.kill()));

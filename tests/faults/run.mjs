@@ -1,4 +1,4 @@
-// run.mjs - the fault test: `node run.mjs BIN [setup=single|cluster|bare|lagging] [seconds=N] [clients=N] [seed=N]`. Clients of both eras work on three
+// run.mjs - the fault test: `node run.mjs BIN [setup=single|cluster|bare|lagging] [seconds=N] [clients=N] [seed=N] [parts=N]`. Clients of both eras work on three
 // nodes behind nginx while these, their store and their connections are harmed; then a checker reads every history. See docs/internals/tests.md.
 import { Chance } from "./chance.mjs";
 import { LegacyClient, ModernClient } from "./client.mjs";
@@ -8,9 +8,9 @@ import { Nemesis } from "./nemesis.mjs";
 import { SETUPS, World } from "./world.mjs";
 
 const [bin, ...words] = process.argv.slice(2);
-const options = { setup: "single", seconds: "10", clients: "64", seed: "", ...Object.fromEntries(words.map((word) => word.split("="))) };
+const options = { setup: "single", seconds: "10", clients: "64", seed: "", parts: "", ...Object.fromEntries(words.map((word) => word.split("="))) };
 const setup = SETUPS[options.setup];
-if (!bin || !setup) throw new Error("run.mjs BIN [setup=single|cluster|bare|lagging] [seconds=N] [clients=N] [seed=N]");
+if (!bin || !setup) throw new Error("run.mjs BIN [setup=single|cluster|bare|lagging] [seconds=N] [clients=N] [seed=N] [parts=N]");
 const seed = Number(options.seed) || Date.now() % 1000000;
 const seconds = Number(options.seconds);
 
@@ -43,7 +43,7 @@ function report(world, histories, nemesis) {
 
 async function main() {
   say(`${setup.words}, seed=${seed}, ${options.clients} clients, ${seconds} s`);
-  const world = new World(bin, options.setup);
+  const world = new World(bin, options.setup, { parts: options.parts });
   await world.start();
   const clients = Array.from({ length: Number(options.clients) }, (_, i) =>
     new (i % 2 ? LegacyClient : ModernClient)(i + 1, { url: world.url, seed, folder: world.folder }));

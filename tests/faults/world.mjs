@@ -76,9 +76,9 @@ class Proxy {
 }
 
 export class World {
-  // `direct`: without proxies between.
-  constructor(bin, setup, { nodes = 3, more = [], direct = false, files = [here("idem.json")] } = {}) {
-    Object.assign(this, { bin, setup: SETUPS[setup], more, direct });
+  // `direct`: without proxies between. `parts`: of the store, where it is not as many as its set-up makes.
+  constructor(bin, setup, { nodes = 3, more = [], direct = false, parts = "", files = [here("idem.json")] } = {}) {
+    Object.assign(this, { bin, setup: SETUPS[setup], more, direct, parts });
     this.folder = folder("faults");
     mkdirSync(join(this.folder, "runs"));
     for (const file of files) copyFileSync(file, join(this.folder, basename(file)));
@@ -94,7 +94,7 @@ export class World {
       await this.shield(member, members.length > 1);
     }
     await this.redis.start();
-    this.store = `redis://127.0.0.1:${members[0].door}?${this.setup.options}`;
+    this.store = `redis://127.0.0.1:${members[0].door}?${[this.setup.options, this.parts && `parts=${this.parts}`].filter(Boolean).join("&")}`;
     for (const node of this.nodes) {
       node.port = await freePort();
       await this.shield(node);
