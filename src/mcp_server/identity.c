@@ -72,13 +72,12 @@ void idem__server_state_key(const idem_server *server, uint8_t key[IDEM__STATE_K
   idem__lock_give(&self->lock);
 }
 
-idem_status idem__identity_judge(const idem_server *server, const idem__store_answer *answer) {
-  char there[IDEM__ONCE_STORE_ID + 1], ours[IDEM__ONCE_STORE_ID + 1];
+idem_status idem__identity_judge(const char *name, const idem__store_answer *answer) {
+  char there[IDEM__ONCE_STORE_ID + 1];
   if (answer->status == IDEM_E_NOTFOUND) return IDEM_E_STATE;
   if (answer->status != IDEM_OK) return answer->status;
   name_of(answer->bytes, answer->len, there);
-  idem__server_keys_name(server, ours);
-  return strcmp(there, ours) == 0 ? IDEM_OK : IDEM_E_STATE;
+  return strcmp(there, name) == 0 ? IDEM_OK : IDEM_E_STATE;
 }
 
 /* ------------------------------------------------------------------ looking */

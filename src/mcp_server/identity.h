@@ -35,7 +35,7 @@ void idem__identity_tick(idem_server *server);
 /* A watcher of its space. */
 void idem__identity_on_change(const idem__store_change *change, void *user);
 
-/* Whether the store is still the one that this server takes it for: OK; STATE: it is not, or has none; else nobody knows. */
-idem_status idem__identity_judge(const idem_server *server, const idem__store_answer *answer);
+/* Whether the store is still the one of that name: OK; STATE: it is not, or has none; else nobody knows. */
+idem_status idem__identity_judge(const char *name, const idem__store_answer *answer);
 
 #endif

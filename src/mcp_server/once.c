@@ -76,7 +76,7 @@ static void on_not_known(const idem__store_answer *answer, void *user) {
 /* The key is ours, in the store that has it now. Where that is another than the one it was first asked with it may have run, or run still. */
 static void on_judged(const idem__store_answer *answer, void *user) {
   idem__once *once = user;
-  idem_status status = idem__identity_judge(once->server, answer);
+  idem_status status = idem__identity_judge(once->store_name, answer);
   if (status == IDEM_OK) {
     idem__once_start(once);
   } else if (status == IDEM_E_STATE) {

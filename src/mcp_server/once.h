@@ -156,14 +156,15 @@ struct idem__once {
   bool may_repeat; /* idempotentHint: it may run again where nobody knows */
   bool
       asked_before; /* somebody repeats it, or its record was there and has gone: it runs in the same store alone */
-  bool forgotten; /* ... which this is not */
-  bool anew;      /* its record has gone while it ran: it is written, not changed */
-  bool judged;    /* the digest is that of the record */
-  bool left;      /* the one whose request runs it has cancelled it, */
-  bool away;      /* or has lost its connection */
-  bool unwanted;  /* somebody has given it up by its key */
-  bool cancel;    /* nobody is left here: where nobody is elsewhere its handler is to be told, */
-  bool decided;   /* and is being told */
+  char store_name[IDEM__ONCE_STORE_ID + 1]; /* that one, as it was called when somebody came */
+  bool forgotten;                           /* ... which this is not */
+  bool anew;     /* its record has gone while it ran: it is written, not changed */
+  bool judged;   /* the digest is that of the record */
+  bool left;     /* the one whose request runs it has cancelled it, */
+  bool away;     /* or has lost its connection */
+  bool unwanted; /* somebody has given it up by its key */
+  bool cancel;   /* nobody is left here: where nobody is elsewhere its handler is to be told, */
+  bool decided;  /* and is being told */
   uint64_t announced; /* the version of the record that says that we wait; 0: none does */
   uint64_t disowned;  /* the version of the record that the node it names has nothing to do with */
   char owner[IDEM__NODE_ID + 1]; /* that node */

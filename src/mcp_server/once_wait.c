@@ -141,6 +141,7 @@ static idem__once *new_once(const idem__once_caller *caller) {
   /* A header that nobody checks makes no caller of its own: who sends another one each time would have all. */
   idem__once_group(context->principal_claimed ? "" : context->principal, once->group);
   memcpy(once->digest, caller->digest, sizeof once->digest);
+  idem__server_keys_name(server, once->store_name);
   idem_list_init(&once->callers);
   idem_list_init(&once->flagged_link);
   if (idem_map_put(&server->onces->by_name, (const char *)once->name, sizeof once->name, once) ==
@@ -169,7 +170,13 @@ static bool join(idem__once_caller *caller, bool *first) {
   }
   caller->once = once;
   once->unwanted = false;
-  if (yyjson_obj_get(caller->context->meta, IDEM__ONCE_REPEAT)) once->asked_before = true;
+  yyjson_val *repeat = yyjson_obj_get(caller->context->meta, IDEM__ONCE_REPEAT);
+  if (repeat) {
+    once->asked_before = true;
+    if (yyjson_get_len(repeat) ==
+        IDEM__ONCE_STORE_ID) /* the name is looked at before (idem__once_pass_repeat) */
+      memcpy(once->store_name, yyjson_get_str(repeat), IDEM__ONCE_STORE_ID);
+  }
   uint64_t ttl_ms = idem__once_ttl(caller->context);
   if (ttl_ms > once->ttl_ms) once->ttl_ms = ttl_ms; /* who needs it longest decides */
   idem_list_append(&once->callers, &caller->link);

@@ -1,5 +1,7 @@
 /* test_identity.c - which store it is: servers that share one agree on what seals requestState and on the name of their keys, also when
  * the store has lost what it held. */
+#include "keyed_tool.h"
+
 #include "mcp_server/server.h"
 #include "mcp_server/worker.h"
 #include "support/later_store.h"
@@ -78,7 +80,9 @@ static bool agree(const world *in) {
 
 static bool is(const idem_server *server, const uint8_t secret[IDEM__STATE_KEY_BYTES]) {
   idem__store_answer answer = {.bytes = (const char *)secret, .len = IDEM__STATE_KEY_BYTES};
-  return idem__identity_judge(server, &answer) == IDEM_OK;
+  char name[IDEM__ONCE_STORE_ID + 1];
+  idem__server_keys_name(server, name);
+  return idem__identity_judge(name, &answer) == IDEM_OK;
 }
 
 static void expect_losses(const world *in, unsigned count) {
@@ -151,12 +155,34 @@ static void a_store_that_does_not_say_is_asked_again(void **state) {
   tear_down(&in);
 }
 
+/* Its server has noticed between taking the call and taking its key: that it agrees with the store again says nothing of the call. */
+static void a_repetition_is_of_the_store_that_it_names(void **state) {
+  tool_state tool = {0};
+  char name[IDEM__ONCE_STORE_ID + 1], members[160];
+  world in;
+  (void)state;
+  set_up(&in, NULL);
+  add_tool(in.servers[0], "tool", run_count, &tool, IDEM_ONCE_KEY, NULL);
+  idem__server_keys_name(in.servers[0], name);
+  snprintf(members, sizeof members,
+           "\"name\":\"tool\",\"_meta\":{\"idem/key\":\"k\",\"idem/repeat\":\"%s\"}", name);
+  mcp_peer_ask(&in.peers[0], "tools/call", members);
+  lose(&in);
+  put(&in, chosen, IDEM__STORE_ABSENT);
+  idem__identity_share(in.servers[0], chosen);
+  settle(&in);
+  assert_non_null(strstr(mcp_peer_more(&in.peers[0]), "outcome-unknown"));
+  assert_int_equal(tool.runs, 0);
+  tear_down(&in);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_is_in_doubt_and_holds_changes_nothing),
       cmocka_unit_test(a_store_that_lost_it_gets_another_which_all_take),
       cmocka_unit_test(a_key_that_the_program_chose_stays),
       cmocka_unit_test(a_store_that_does_not_say_is_asked_again),
+      cmocka_unit_test(a_repetition_is_of_the_store_that_it_names),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
