@@ -39,10 +39,15 @@ const char *config_scopes(serve_config *self, yyjson_val *object) {
                  "scopes need \"auth\": nobody else says what a caller's scopes are");
   if (yyjson_is_str(value)) return fitting(self, value, yyjson_get_str(value));
   self->scratch.len = 0;
+  idem_status status = IDEM_OK;
   yyjson_arr_foreach(value, i, max, item) {
-    if (i) idem_buf_puts(&self->scratch, " ");
-    idem_buf_put(&self->scratch, yyjson_get_str(item), yyjson_get_len(item));
+    if (i && status == IDEM_OK) status = idem_buf_puts(&self->scratch, " ");
+    if (status == IDEM_OK)
+      status = idem_buf_put(&self->scratch, yyjson_get_str(item), yyjson_get_len(item));
   }
+  if (status != IDEM_OK)
+    source_fault(&self->source, value, "scopes: %s",
+                 idem_status_text(status)); /* else it is open */
   return fitting(
       self, value,
       memory_text(&self->memory, self->scratch.len ? self->scratch.data : "", self->scratch.len));
@@ -216,9 +221,21 @@ void config_auth_offer(serve_config *self) {
     auth->http.scopes = memory_text(&self->memory, self->scratch.data, self->scratch.len);
 }
 
+/* Nothing of it was refused by the schema; else that was told, and its parts are not what they are read as. */
+static bool is_whole(const serve_config *self, yyjson_val *object) {
+  yyjson_val *key, *value;
+  size_t i, max;
+  idem_each_member(object, i, max, key, value) {
+    if (source_is_broken(&self->source, value) || source_is_broken(&self->source, key))
+      return false;
+  }
+  return true;
+}
+
 void config_auth(serve_config *self, yyjson_val *value) {
   if (!value) return;
   auth_config *auth = self->auth = memory_zeroed(&self->memory, 1, sizeof *auth);
+  if (!is_whole(self, value)) return;
   yyjson_val *authorities = yyjson_obj_get(value, "ca_file");
   take_issuer(self, value, auth);
   take_introspection(self, yyjson_obj_get(value, "introspection"), auth);

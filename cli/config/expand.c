@@ -34,8 +34,19 @@ static bool put(idem_buf *out, const char *text, size_t len, const piece *name,
       (int)name->len, name->text, out->max);
 }
 
-/* Strings as they are, everything else as JSON writes it. */
+const char *whole_number_text(yyjson_val *value, char room[24]) {
+  double number = yyjson_is_real(value) ? yyjson_get_real(value) : 0.5;
+  if (!(number >= -9007199254740992.0 && number <= 9007199254740992.0)) return NULL;
+  if ((double)(int64_t)number != number) return NULL;
+  snprintf(room, 24, "%lld", (long long)number);
+  return room;
+}
+
+/* Strings as they are, everything else as JSON writes it; whole numbers as integers. */
 static bool put_value(idem_buf *out, yyjson_val *value, const piece *name, template_fault *fault) {
+  char room[24];
+  const char *whole = whole_number_text(value, room);
+  if (whole) return put(out, whole, strlen(whole), name, fault);
   if (yyjson_is_str(value))
     return put(out, yyjson_get_str(value), yyjson_get_len(value), name, fault);
   if (yyjson_is_raw(value))

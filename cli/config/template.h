@@ -82,4 +82,7 @@ bool template_expand(const arguments_template *self, const values *from, word_li
 bool word_list_add(word_list *self, const char *text, size_t len, template_fault *fault);
 void word_list_free(word_list *self);
 
+/* A whole number that was written with a fraction or an exponent (1.0, 1e2), as programs read integers; NULL: it is none. */
+const char *whole_number_text(yyjson_val *value, char room[24]);
+
 #endif

@@ -191,24 +191,22 @@ static bool add(const open_resource *self, idem_server *server, const char *uri,
   return false;
 }
 
-static void put_escaped(idem_buf *uri, const char *path) {
-  for (; *path; path++) {
+static idem_status put_escaped(idem_buf *uri, const char *path) {
+  idem_status status = IDEM_OK;
+  for (; *path && status == IDEM_OK; path++) {
     unsigned char c = (unsigned char)*path;
     bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                  strchr("-._~/", c);
-    if (plain)
-      idem_buf_put(uri, path, 1);
-    else
-      idem_buf_printf(uri, "%%%02X", c);
+    status = plain ? idem_buf_put(uri, path, 1) : idem_buf_printf(uri, "%%%02X", c);
   }
+  return status;
 }
 
 /* The URI of a file beneath a directory. */
 static bool put_uri(const open_resource *self, const char *path, idem_buf *uri) {
   idem_buf_init(uri, NULL, (size_t)4 * PATH_MAX);
-  idem_buf_put(uri, self->uri, strlen(self->uri));
-  put_escaped(uri, path);
-  return idem_buf_put(uri, "", 1) == IDEM_OK;
+  return idem_buf_put(uri, self->uri, strlen(self->uri)) == IDEM_OK &&
+         put_escaped(uri, path) == IDEM_OK && idem_buf_put(uri, "", 1) == IDEM_OK;
 }
 
 static bool list_file(const open_resource *self, idem_server *server, const char *path) {

@@ -63,9 +63,12 @@ static bool put_value(idem_buf *out, place where, const char *text, size_t len, 
   return fits || refuse_value(fault, name, "is too long");
 }
 
-/* Strings as they are, everything else as JSON writes it. */
+/* Strings as they are, everything else as JSON writes it; whole numbers as integers. */
 static bool put_json_value(idem_buf *out, place where, yyjson_val *value, const piece *name,
                            template_fault *fault) {
+  char room[24];
+  const char *whole = whole_number_text(value, room);
+  if (whole) return put_value(out, where, whole, strlen(whole), name, fault);
   if (yyjson_is_str(value))
     return put_value(out, where, yyjson_get_str(value), yyjson_get_len(value), name, fault);
   if (yyjson_is_raw(value))
@@ -129,16 +132,22 @@ static survey survey_of(const word_template *self, yyjson_val *arguments) {
 
 /* ------------------------------------------------------------------ query and form */
 
+static const char *too_long(place where) {
+  return where == PLACE_QUERY ? "the address is too long" : "the form is too long";
+}
+
+static bool put_name(idem_buf *out, const char *name) {
+  return put_percent(out, name, strlen(name)) && idem_buf_put(out, "=", 1) == IDEM_OK;
+}
+
 /* What comes before a query has no "?": values are encoded, the path of the file ends there. */
 static bool put_pair(const char *name, const word_template *self, place where,
                      yyjson_val *arguments, yyjson_val *item, idem_buf *out,
                      template_fault *fault) {
   bool first = where == PLACE_QUERY ? !memchr(out->data, '?', out->len) : !out->len;
-  if (where == PLACE_QUERY || !first) idem_buf_put(out, first ? "?" : "&", 1);
-  if (name) {
-    put_percent(out, name, strlen(name));
-    idem_buf_put(out, "=", 1);
-  }
+  bool fits = (where != PLACE_QUERY && first) || idem_buf_put(out, first ? "?" : "&", 1) == IDEM_OK;
+  if (name) fits = fits && put_name(out, name);
+  if (!fits) return template_refuse(fault, "%s", too_long(where));
   return render(self, where, arguments, item, out, fault);
 }
 
@@ -159,10 +168,12 @@ static bool put_pairs(const char *name, const word_template *self, place where,
 static bool build_url(http_request *self, const http_config *http, yyjson_val *arguments,
                       template_fault *fault) {
   idem_buf *url = &self->url;
-  idem_buf_put(url, http->origin, strlen(http->origin));
+  if (idem_buf_put(url, http->origin, strlen(http->origin)) != IDEM_OK)
+    return template_refuse(fault, "the address is too long");
   size_t origin = url->len;
   if (!render(&http->path, PLACE_PATH, arguments, NULL, url, fault)) return false;
-  if (url->len == origin) idem_buf_put(url, "/", 1);
+  if (url->len == origin && idem_buf_put(url, "/", 1) != IDEM_OK)
+    return template_refuse(fault, "the address is too long");
   for (size_t i = 0; i < http->query_count; i++)
     if (!put_pairs(NULL, &http->query[i], PLACE_QUERY, arguments, url, fault)) return false;
   return idem_buf_put(url, "", 1) == IDEM_OK || template_refuse(fault, "the address is too long");
@@ -218,7 +229,9 @@ static yyjson_mut_val *build_text(body_build *self) {
   const word_template *text = &self->http->body_texts[self->next_text++];
   if (text->count == 1 && text->pieces[0].is_name) {
     yyjson_val *value = value_of(self->arguments, &text->pieces[0]);
-    return value ? yyjson_val_mut_copy(self->doc, value) : NULL;
+    yyjson_mut_val *copy = value ? yyjson_val_mut_copy(self->doc, value) : NULL;
+    if (value && !copy) self->failed = true;
+    return copy;
   }
   idem_buf out;
   idem_buf_init(&out, NULL, BODY_MAX);
@@ -234,19 +247,22 @@ static yyjson_mut_val *build_value(body_build *self, yyjson_val *value) {
   yyjson_val *key, *item;
   size_t i, max;
   if (yyjson_is_str(value)) return build_text(self);
-  if (!yyjson_is_ctn(value)) return yyjson_val_mut_copy(self->doc, value);
-  yyjson_mut_val *made =
-      yyjson_is_arr(value) ? yyjson_mut_arr(self->doc) : yyjson_mut_obj(self->doc);
+  yyjson_mut_val *made = !yyjson_is_ctn(value)  ? yyjson_val_mut_copy(self->doc, value)
+                         : yyjson_is_arr(value) ? yyjson_mut_arr(self->doc)
+                                                : yyjson_mut_obj(self->doc);
+  if (!made) self->failed = true;
+  if (!made || !yyjson_is_ctn(value)) return made;
   if (yyjson_is_arr(value)) {
     yyjson_arr_foreach(value, i, max, item) {
       yyjson_mut_val *built = build_value(self, item);
-      if (built) yyjson_mut_arr_append(made, built);
+      if (built && !yyjson_mut_arr_append(made, built)) self->failed = true;
     }
     return made;
   }
   idem_each_member(value, i, max, key, item) {
     yyjson_mut_val *built = build_value(self, item);
-    if (built) yyjson_mut_obj_add(made, yyjson_val_mut_copy(self->doc, key), built);
+    if (built && !yyjson_mut_obj_add(made, yyjson_val_mut_copy(self->doc, key), built))
+      self->failed = true;
   }
   return made;
 }
@@ -265,6 +281,11 @@ static bool build_json(http_request *self, const http_config *http, yyjson_val *
   return fine;
 }
 
+static bool put_secret(idem_buf *body, const http_field *field) {
+  return (!body->len || idem_buf_put(body, "&", 1) == IDEM_OK) && put_name(body, field->name) &&
+         put_percent(body, field->secret, strlen(field->secret));
+}
+
 static bool build_body(http_request *self, const http_config *http, yyjson_val *arguments,
                        template_fault *fault) {
   if (yyjson_is_str(http->body))
@@ -273,10 +294,8 @@ static bool build_body(http_request *self, const http_config *http, yyjson_val *
   for (size_t i = 0; i < http->form_count; i++) {
     const http_field *field = &http->form[i];
     if (field->secret) {
-      if (self->body.len) idem_buf_put(&self->body, "&", 1);
-      put_percent(&self->body, field->name, strlen(field->name));
-      idem_buf_put(&self->body, "=", 1);
-      put_percent(&self->body, field->secret, strlen(field->secret));
+      if (!put_secret(&self->body, field))
+        return template_refuse(fault, "%s", too_long(PLACE_FORM));
     } else if (!put_pairs(field->name, &field->value, PLACE_FORM, arguments, &self->body, fault)) {
       return false;
     }

@@ -2,6 +2,7 @@
  * is the runtime's (fetch); what may be shown of an answer that tells of a failure is decided here. */
 #include "http_tool.h"
 
+#include "service/clean.h"
 #include "service/edition.h"
 #include <idem/fetch.h>
 
@@ -53,7 +54,8 @@ static void put_excerpt(const http_call *self, idem_buf *out, const char *text, 
   idem_buf_init(&safe, NULL, EXCERPT_BYTES);
   idem_buf_init(&clean, NULL, (size_t)3 * EXCERPT_BYTES);
   idem_redact_cut(&safe, text, len, file->secrets, file->secret_count, false);
-  reply_put_clean(&clean, safe.data, safe.len);
+  bool replaced;
+  (void)clean_put(&clean, safe.data, safe.len, &replaced); /* as much of it as there is room for */
   idem_buf_put(out, clean.data, clean.len);
   if (len > EXCERPT_BYTES) idem_buf_puts(out, " [...]");
   idem_buf_deinit(&safe);
@@ -81,9 +83,9 @@ static void answer_text(const http_call *self, const char *body, size_t len) {
       "The answer held bytes that are no text; \xEF\xBF\xBD stands for them.";
   idem_buf text;
   idem_buf_init(&text, NULL, len * 3 + 1);
-  bool replaced = reply_put_clean(&text, body, len);
-  bool built =
-      doc && content && idem_content_text(doc, content, text.len ? text.data : "", text.len);
+  bool replaced;
+  bool built = clean_put(&text, body, len, &replaced) == IDEM_OK && doc && content &&
+               idem_content_text(doc, content, text.len ? text.data : "", text.len);
   if (built && replaced) built = idem_content_text(doc, content, notice, sizeof notice - 1);
   if (built)
     reply_tool(request, self->tool->config, &(idem_tool_result){.content = content});

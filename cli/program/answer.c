@@ -1,6 +1,7 @@
 /* answer.c - what a call comes to: text or structured content, and on failure a sentence that says
  * what happened with the end of stderr, secrets removed. Nothing is cut without saying so. */
 #include "program.h"
+#include "service/clean.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,8 +138,9 @@ void program_put_redacted(const program_tool *tool, const char *text, size_t len
                           .folders = tool->config->folders};
   idem_buf safe;
   idem_buf_init(&safe, NULL, (size_t)256 << 10);
+  bool replaced;
   if (idem_redact_by(&safe, text, len, &rules) == IDEM_OK)
-    reply_put_clean(out, safe.data, safe.len);
+    (void)clean_put(out, safe.data, safe.len, &replaced); /* as much of it as there is room for */
   idem_buf_deinit(&safe);
 }
 
@@ -204,7 +206,9 @@ static void add_hint(const call *self, idem_buf *out) {
 static bool how_it_failed(const call *self, char *how, size_t size) {
   const tool_config *config = self->tool->config;
   if (self->stopped == STOP_FLOOD) return false;
-  if (self->stopped == STOP_IDLE)
+  if (self->stopped == STOP_NO_MEMORY)
+    snprintf(how, size, "was stopped: there is no memory for its output");
+  else if (self->stopped == STOP_IDLE)
     snprintf(how, size, "was stopped: it wrote nothing for %llu ms (idle_ms)",
              (unsigned long long)config->idle_ms);
   else if (self->stopped == STOP_DEADLINE)
@@ -261,11 +265,11 @@ static void answer_text(call *self, idem_buf *sentence, bool failed) {
   yyjson_mut_val *content = yyjson_mut_arr(doc);
   idem_buf text;
   idem_buf_init(&text, NULL, self->output.len * 3 + 1);
-  bool replaced = reply_put_clean(&text, self->output.data, self->output.len);
+  bool replaced, built = doc && content;
+  if (clean_put(&text, self->output.data, self->output.len, &replaced) != IDEM_OK) built = false;
   if (replaced)
     idem_buf_puts(sentence,
                   "\nThe output held bytes that are no text; \xEF\xBF\xBD stands for them.");
-  bool built = doc && content;
   if (built && (text.len || !sentence->len))
     built = idem_content_text(doc, content, text.len ? text.data : "", text.len);
   if (built && sentence->len) {

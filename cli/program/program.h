@@ -23,6 +23,7 @@ typedef enum stop_reason {
   STOP_IDLE,
   STOP_DEADLINE,
   STOP_FLOOD,
+  STOP_NO_MEMORY,
   STOP_CROWDED /* by its runner */
 } stop_reason;
 

@@ -148,9 +148,10 @@ static void give_memory(uv_handle_t *handle, size_t wanted, uv_buf_t *buf) {
 
 static void take_output(call *self, const char *bytes, size_t len) {
   size_t room = self->output.max - self->output.len;
-  if (idem_buf_put(&self->output, bytes, len < room ? len : room) == IDEM_OK && len <= room) return;
+  idem_status status = idem_buf_put(&self->output, bytes, len < room ? len : room);
+  if (status == IDEM_OK && len <= room) return;
   self->output_ended = true;
-  stop(self, STOP_FLOOD);
+  stop(self, status == IDEM_OK ? STOP_FLOOD : STOP_NO_MEMORY);
 }
 
 static void hear_output(call *self, ssize_t got, const char *bytes) {

@@ -99,11 +99,13 @@ static bool fits_schema(idem_request *request, const query_job *self, yyjson_mut
 static void answer_rows(idem_request *request, query_job *self) {
   yyjson_mut_doc *doc = idem_request_doc(request);
   yyjson_mut_val *content = yyjson_mut_arr(doc), *structured = self->root;
+  idem_status status = IDEM_OK;
   if (self->truncated)
-    idem_buf_printf(&self->table, "There are more rows: cut after %zu (max_rows, output_bytes).\n",
-                    self->row_count);
+    status = idem_buf_printf(&self->table,
+                             "There are more rows: cut after %zu (max_rows, output_bytes).\n",
+                             self->row_count);
   if (doc && !self->on_loop) structured = yyjson_mut_val_mut_copy(doc, self->root);
-  bool built = doc && structured &&
+  bool built = status == IDEM_OK && doc && structured &&
                yyjson_mut_obj_add_uint(doc, structured, "row_count", self->row_count) &&
                yyjson_mut_obj_add_bool(doc, structured, "truncated", self->truncated) &&
                idem_content_text(doc, content, self->table.data, self->table.len);

@@ -1,6 +1,7 @@
 /* query_rows.c - what goes into a query and what comes out: arguments bound, rows as JSON and as a table. */
 #include "query_job.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,12 +51,17 @@ static yyjson_mut_val *encode(query_job *self, const void *bytes, size_t len) {
   return value;
 }
 
+/* JSON has no infinity. */
+static yyjson_mut_val *real_value(yyjson_mut_doc *doc, double number) {
+  return isfinite(number) ? yyjson_mut_real(doc, number) : yyjson_mut_null(doc);
+}
+
 static yyjson_mut_val *column_value(query_job *self, sqlite3_stmt *statement, int at) {
   const void *bytes;
   size_t len;
   switch (sqlite3_column_type(statement, at)) {
   case SQLITE_INTEGER: return yyjson_mut_sint(self->result, sqlite3_column_int64(statement, at));
-  case SQLITE_FLOAT: return yyjson_mut_real(self->result, sqlite3_column_double(statement, at));
+  case SQLITE_FLOAT: return real_value(self->result, sqlite3_column_double(statement, at));
   case SQLITE_NULL: return yyjson_mut_null(self->result);
   default: break;
   }
@@ -68,16 +74,16 @@ static yyjson_mut_val *column_value(query_job *self, sqlite3_stmt *statement, in
 }
 
 /* A cell never breaks its line. */
-static void put_cell(query_job *self, yyjson_mut_val *value, bool first) {
+static bool put_cell(query_job *self, yyjson_mut_val *value, bool first) {
   size_t len = 0;
-  if (!first) idem_buf_puts(&self->table, " | ");
-  if (yyjson_mut_is_str(value)) {
-    idem_text_escape(&self->table, yyjson_mut_get_str(value), yyjson_mut_get_len(value), SIZE_MAX);
-    return;
-  }
+  if (!first && idem_buf_puts(&self->table, " | ") != IDEM_OK) return false;
+  if (yyjson_mut_is_str(value))
+    return idem_text_escape(&self->table, yyjson_mut_get_str(value), yyjson_mut_get_len(value),
+                            SIZE_MAX) == IDEM_OK;
   char *text = yyjson_mut_val_write(value, 0, &len);
-  if (text) idem_buf_put(&self->table, text, len);
+  bool fine = text && idem_buf_put(&self->table, text, len) == IDEM_OK;
   free(text);
+  return fine;
 }
 
 static bool take_row(query_job *self, sqlite3_stmt *statement) {
@@ -88,30 +94,38 @@ static bool take_row(query_job *self, sqlite3_stmt *statement) {
     yyjson_mut_val *value = column_value(self, statement, i);
     if (!yyjson_mut_obj_add(row, name, value)) return false;
     self->bytes += 8 + strlen(sqlite3_column_name(statement, i));
-    put_cell(self, value, i == 0);
+    if (!put_cell(self, value, i == 0)) return false;
   }
-  idem_buf_puts(&self->table, "\n");
+  if (idem_buf_puts(&self->table, "\n") != IDEM_OK) return false;
   self->row_count++;
   return yyjson_mut_arr_append(self->rows, row);
 }
 
-static void put_heading(query_job *self, sqlite3_stmt *statement) {
-  for (int i = 0; i < sqlite3_column_count(statement); i++) {
+static bool put_heading(query_job *self, sqlite3_stmt *statement) {
+  idem_status status = IDEM_OK;
+  for (int i = 0; i < sqlite3_column_count(statement) && status == IDEM_OK; i++) {
     const char *name = sqlite3_column_name(statement, i);
-    if (i) idem_buf_puts(&self->table, " | ");
-    idem_buf_put(&self->table, name, strlen(name));
+    if (i) status = idem_buf_puts(&self->table, " | ");
+    if (status == IDEM_OK) status = idem_buf_put(&self->table, name, strlen(name));
   }
-  idem_buf_puts(&self->table, "\n");
+  return status == IDEM_OK && idem_buf_puts(&self->table, "\n") == IDEM_OK;
+}
+
+static void run_out_of_memory(query_job *self) {
+  snprintf(self->fault, sizeof self->fault, "out of memory");
 }
 
 void query_take_rows(query_job *self, const query_session *session) {
-  put_heading(self, session->statement);
+  if (!put_heading(self, session->statement)) {
+    run_out_of_memory(self);
+    return;
+  }
   while ((self->code = sqlite3_step(session->statement)) == SQLITE_ROW) {
     self->truncated =
         self->row_count == self->tool->max_rows || self->bytes >= self->tool->output_bytes;
     if (self->truncated) return;
     if (!take_row(self, session->statement)) {
-      snprintf(self->fault, sizeof self->fault, "out of memory");
+      run_out_of_memory(self);
       return;
     }
   }

@@ -29,7 +29,5 @@ void reply_no_memory(idem_request *request, const tool_config *tool);
 void reply_json(idem_request *request, const tool_config *tool, const char *text, size_t len);
 /* Whether a value is what the tool's output schema allows; false: the request has failed with that. */
 bool reply_keeps_promise(idem_request *request, const tool_config *tool, yyjson_val *value);
-/* Invalid bytes become U+FFFD; true if there were any. */
-bool reply_put_clean(idem_buf *out, const char *text, size_t len);
 
 #endif

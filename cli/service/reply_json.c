@@ -1,21 +1,6 @@
 /* reply_json.c - what a tool came to, as JSON: structured content that keeps its schema's promise. */
 #include "call.h"
 
-bool reply_put_clean(idem_buf *out, const char *text, size_t len) {
-  bool replaced = false;
-  for (size_t at = 0; at < len;) {
-    uint32_t code;
-    size_t taken = idem_utf8_decode(text + at, len - at, &code);
-    if (taken)
-      idem_buf_put(out, text + at, taken);
-    else
-      idem_buf_puts(out, "\xEF\xBF\xBD");
-    replaced = replaced || !taken;
-    at += taken ? taken : 1;
-  }
-  return replaced;
-}
-
 /* The output schema is a promise to the model; who breaks it is told, not the model alone. */
 bool reply_keeps_promise(idem_request *request, const tool_config *tool, yyjson_val *value) {
   idem_schema_ctx *ctx = NULL;

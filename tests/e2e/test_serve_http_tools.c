@@ -40,6 +40,9 @@ static const char config[] =
     "\"say {t}\",\"headers\":{\"Content-Type\":\"text/plain\"}}},\n"
     " \"login\":{\"http\":{\"url\":\"http://127.0.0.1:%u/l\",\"form\":{\"user\":\"me\",\"pass\":"
     "{\"command\":[\"echo\",\"s3cr3t-value&x=1\"]}}}},\n"
+    " \"send\":{\"args\":{\"t\":\"string\"},\"http\":{\"url\":\"http://127.0.0.1:%u/"
+    "s\",\"form\":{\"t\":"
+    "\"{t}\",\"token\":{\"command\":[\"echo\",\"s3cr3t-value\"]},\"last\":\"x\"}}},\n"
     " \"silent\":{\"idle_ms\":1000,\"http\":{\"url\":\"http://127.0.0.1:%u\"}}}}";
 
 /* -------------------------------------------------------------------- the other side */
@@ -108,7 +111,7 @@ static int start(void **state) {
   char text[4096];
   (void)state;
   open_listener();
-  snprintf(text, sizeof text, config, port, port, port, port, port, port, port, port);
+  snprintf(text, sizeof text, config, port, port, port, port, port, port, port, port, port);
   unsetenv("http_proxy");
   unsetenv("all_proxy");
   unsetenv("ALL_PROXY");
@@ -194,6 +197,8 @@ static void values_of_every_type_are_written_as_json_writes_them(void **state) {
   (void)state;
   call("typed", "{\"n\":-1.5,\"b\":true,\"o\":{\"a\":[1,\"&\"]}}", "200 OK", "", "");
   expect_in(seen, "GET /-1.5?b=true&o=%7B%22a%22%3A%5B1%2C%22%26%22%5D%7D HTTP/1.1\r\n");
+  call("typed", "{\"n\":1e2,\"b\":true}", "200 OK", "", "");
+  expect_in(seen, "GET /100?b=true HTTP/1.1\r\n");
   call("typed", "{\"n\":123456789012345678901234567890,\"b\":false}", "200 OK", "", "");
   expect_in(seen, "GET /123456789012345678901234567890?b=false HTTP/1.1\r\n");
 }
@@ -205,6 +210,24 @@ static void a_body_of_text_and_a_secret_in_a_form(void **state) {
   expect_in(seen, "\r\n\r\nsay a&b");
   call("login", "{}", "200 OK", "", "");
   expect_in(seen, "\r\n\r\nuser=me&pass=s3cr3t-value%26x%3D1");
+}
+
+/* What the file says is sent whole, or not at all: a caller does not decide where it ends. */
+static void a_form_that_has_no_room_is_not_sent(void **state) {
+  (void)state;
+  enum { most = 10485760, head = 2 };
+  static const int left[] = {0, 1, 4, 7, 9, 12, 18, 19, 25};
+  for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
+    struct pollfd next = {.fd = listener, .events = POLLIN};
+    size_t bytes = most - head - (size_t)left[i], blanks = bytes / 3;
+    char *arguments = NULL;
+    assert_true(
+        asprintf(&arguments, "{\"t\":\"%*s%.*s\"}", (int)blanks, "", (int)(bytes % 3), "aaa") > 0);
+    const char *said = serving_answer(&self, serving_send_call(&self, "send", arguments));
+    expect_in(said, "the form is too long");
+    assert_int_equal(poll(&next, 1, 0), 0);
+    free(arguments);
+  }
 }
 
 /* Who asks for more at a time waits for its turn. */
@@ -378,6 +401,7 @@ int main(void) {
       cmocka_unit_test(a_form_is_encoded),
       cmocka_unit_test(values_of_every_type_are_written_as_json_writes_them),
       cmocka_unit_test(a_body_of_text_and_a_secret_in_a_form),
+      cmocka_unit_test(a_form_that_has_no_room_is_not_sent),
       cmocka_unit_test(at_most_64_calls_are_under_way),
       cmocka_unit_test(a_client_that_reads_late_gets_every_answer),
       cmocka_unit_test(json_is_structured_and_checked),
