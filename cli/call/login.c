@@ -363,11 +363,16 @@ bool login_open(call_login *self, const call_options *options, call_target *targ
 /* A person is asked once in a run: whoever did not want to, or could not, is not shown the page again. */
 static bool was_in_vain(const call_login *self) { return self->page && *login_why(self); }
 
+static void take_refusal(const call_login *self, idem_mcp_refusal *refusal) {
+  if (self->knocking) idem_mcp_refusal_not_again(refusal);
+  idem_auth_refused(self->auth, refusal);
+}
+
 static void on_refused(idem_mcp_client *client, idem_mcp_refusal *refusal, void *user) {
   call_login *self = login_of(user);
   (void)client;
   if (self->auth && !was_in_vain(self))
-    idem_auth_refused(self->auth, refusal);
+    take_refusal(self, refusal);
   else
     idem_mcp_refusal_give_up(refusal);
 }

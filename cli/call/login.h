@@ -30,6 +30,7 @@ typedef struct call_login {
   uv_timer_t waiting; /* for the lock */
   uint64_t wait_until;
   bool opened, closed;
+  bool knocking; /* what is refused now asked merely what it takes */
   bool over;     /* the token was got or not; nobody is waited for */
   bool warned;   /* that nothing can be kept */
   bool unclear;  /* which client's tokens are meant */

@@ -285,6 +285,7 @@ void session_free(call_session *self) {
   cache_free(&self->cache);
   arguments_free(&self->arguments);
   text_free(&self->made);
+  yyjson_doc_free(self->listed);
   text_hide_by(NULL);
   idem_log_free(self->log);
   target_free(&self->target);

@@ -52,8 +52,10 @@ typedef struct call_session {
   idem_mcp_fate fate;
   bool only_prepare; /* --bench: all but the call itself */
   idem_revision revision;
-  bool mirrors;    /* the tool wants arguments in HTTP headers, too */
-  bool needs_task; /* and is called as a task alone */
+  bool mirrors;       /* the tool wants arguments in HTTP headers, too */
+  unsigned knocks;    /* how often it was asked what it takes to be shown the tool */
+  yyjson_doc *listed; /* what is shown meanwhile; NULL: nobody asked */
+  bool needs_task;    /* and is called as a task alone */
   char server[128];
 } call_session;
 

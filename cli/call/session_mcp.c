@@ -69,7 +69,7 @@ static yyjson_val *find_tool(yyjson_val *tools, const char *name) {
   return NULL;
 }
 
-static void unknown_tool(call_session *self, yyjson_val *tools) {
+void session_unknown_tool(call_session *self, yyjson_val *tools) {
   size_t count = yyjson_arr_size(tools), used = 0;
   const char **names = calloc(count + 1, sizeof *names);
   const char *wanted = self->options->subject, *fault;
@@ -184,16 +184,16 @@ static void on_tools(idem_mcp_client *client, const idem_mcp_result *result, voi
   }
   remember(self, result->items);
   yyjson_val *tool = find_tool(result->items, self->options->subject);
-  if (!tool)
-    unknown_tool(self, result->items);
-  else if (!make_arguments(self, tool, &why))
+  if (!tool && !session_knock(self, result->items))
+    session_unknown_tool(self, result->items);
+  else if (tool && !make_arguments(self, tool, &why))
     refuse_arguments(self, &why);
-  else
+  else if (tool)
     call_tool(self);
   text_free(&why);
 }
 
-static void list_tools(call_session *self) {
+void session_list_tools(call_session *self) {
   idem_status status =
       idem_mcp_list(self->client, IDEM_MCP_TOOLS, NULL, on_tools, self, &self->call);
   self->calling = status == IDEM_OK;
@@ -346,7 +346,7 @@ static void begin_call(call_session *self) {
     if (self->cached && learn_from_cache(self))
       call_tool(self);
     else
-      list_tools(self);
+      session_list_tools(self);
     break;
   case CALL_NOTIFY: notify(self); break;
   default: begin_other(self);

@@ -16,4 +16,11 @@ bool session_is_stale(const call_session *self, const idem_mcp_result *result);
 /* Then: forgets that, and closes. */
 void session_begin_anew(call_session *self);
 
+/* All of them are asked for, then the one that is wanted is called. */
+void session_list_tools(call_session *self);
+void session_unknown_tool(call_session *self, yyjson_val *tools);
+/* The tool is not in this list: asks what it takes to be shown it. False: there is no token that could grow, or that has been
+ * tried. */
+bool session_knock(call_session *self, yyjson_val *tools);
+
 #endif

@@ -227,7 +227,7 @@ typedef struct idem_http_auth {
   /* Pairs: a scope, and the words that who has it has, too; theirs count likewise. At most 64, ends with NULL; NULL: a scope is itself alone. */
   const char *const *scope_implies;
   /* Claims that lines of the log show behind who asked (" client_id=abc"), where they are a text, a number or a boolean: the access
-   * log, refusals of who was known, the calls of `idem serve`, idem_logged_claims. At most 6 names of 64 bytes, as idem_http_check_claim
+   * log, HTTP's refusals of who was known, the calls of `idem serve`, idem_logged_claims. At most 6 names of 64 bytes, as idem_http_check_claim
    * takes them; of a value 72 bytes. Ends with NULL; NULL: none. */
   const char *const *log_claims;
   const char *name; /* of the server, for people */

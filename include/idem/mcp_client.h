@@ -216,6 +216,8 @@ IDEM_API void idem_mcp_refusal_keep(idem_mcp_refusal *refusal);
  * of one request it is given up all the same. Ends the refusal, as give_up does. */
 IDEM_API idem_status idem_mcp_refusal_retry(idem_mcp_refusal *refusal, const char *const *headers);
 IDEM_API void idem_mcp_refusal_give_up(idem_mcp_refusal *refusal);
+/* It asked merely what it takes: retry gives its headers to the requests to come, and this one ends as it was refused. */
+IDEM_API void idem_mcp_refusal_not_again(idem_mcp_refusal *refusal);
 
 /* An HTTP request that is about to be sent, for who adds a header to it alone (a proof). Lent for the call. */
 typedef struct idem_mcp_sending idem_mcp_sending;

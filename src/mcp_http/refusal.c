@@ -18,6 +18,7 @@ struct idem_mcp_refusal {
   idem_buf body;
   char *url, *type;
   bool kept, asking, decided, again;
+  bool not_again;
   bool outdated; /* other headers were given since it was sent */
 };
 
@@ -82,6 +83,7 @@ const char *idem_mcp_refusal_url(const idem_mcp_refusal *refusal) { return refus
 unsigned idem_mcp_refusal_count(const idem_mcp_refusal *refusal) { return refusal->count; }
 bool idem_mcp_refusal_outdated(const idem_mcp_refusal *refusal) { return refusal->outdated; }
 void idem_mcp_refusal_keep(idem_mcp_refusal *refusal) { refusal->kept = true; }
+void idem_mcp_refusal_not_again(idem_mcp_refusal *refusal) { refusal->not_again = true; }
 
 const char *idem_mcp_refusal_header(const idem_mcp_refusal *refusal, const char *name,
                                     size_t index) {
@@ -149,7 +151,7 @@ static void decide(idem_mcp_refusal *refusal, bool again) {
 idem_status idem_mcp_refusal_retry(idem_mcp_refusal *refusal, const char *const *headers) {
   idem_status status = refusal->web ? set_lines(refusal->web, headers) : IDEM_OK;
   if (status == IDEM_E_INVAL) return status;
-  decide(refusal, status == IDEM_OK && refusal->count < REFUSALS_MAX);
+  decide(refusal, status == IDEM_OK && refusal->count < REFUSALS_MAX && !refusal->not_again);
   return status;
 }
 

@@ -51,7 +51,7 @@ function token(response, form, headers) {
     case "client_credentials":
       if (headers.authorization !== `Basic ${Buffer.from("robot:hush").toString("base64")}`) return json(response, 401, { error: "invalid_client" });
       saw.credentials++;
-      return json(response, 200, { access_token: grant("read").access_token, token_type: "bearer" });
+      return json(response, 200, { access_token: grant(form.get("scope") ?? "read").access_token, token_type: "bearer" });
     default: return json(response, 400, { error: "unsupported_grant_type" });
   }
 }
@@ -110,6 +110,7 @@ function route(request, response, body) {
     case "/device": saw.devices++; return json(response, 200, { device_code: secret(), user_code: "ABCD-EFGH", verification_uri: `${base}/allow`, interval: 1, expires_in: 60 });
     case "/token": return setTimeout(() => token(response, form, request.headers), mode.slow);
     case "/revoke": saw.revoked++; refreshable.delete(form.get("token")); return json(response, 200, {});
+    case "/introspect": return json(response, 200, good.has(form.get("token")) ? { active: true, aud: "mcp", sub: "somebody", client_id: "robot", scope: good.get(form.get("token")) } : { active: false });
     case "/control": return control(response, url);
     default: return json(response, 404, {});
   }
