@@ -59,6 +59,8 @@ typedef struct idem_auth_opts {
   const char
       *idp_token_endpoint; /* ENTERPRISE: the company's identity provider, and who we are there */
   const char *idp_client_id;
+  const char *idp_client_secret; /* NULL: it has none there. Shown to nobody else */
+  bool idp_secret_post;          /* in the form (client_secret_post), not as Basic */
   bool
       kept_only; /* only what was kept is used, and refreshed: no person is asked, nothing registered */
   bool

@@ -141,6 +141,8 @@ typedef struct idem__auth_opts {
   const char *assertion;          /* JWT_BEARER: a JWT; ENTERPRISE: the ID token */
   const char *idp_token_endpoint; /* ENTERPRISE */
   const char *idp_client_id;
+  const char *idp_client_secret; /* shown there alone; NULL: it has none */
+  bool idp_secret_post;          /* in the form, for who does not take it as RFC 6749 has it */
   bool kept_only;       /* what was kept is used and refreshed, no authorization is begun */
   bool strict_resource; /* no server without resource metadata, as it was before 2025-06-18 */
   void (*random)(void *bytes, size_t len, void *user);

@@ -240,7 +240,8 @@ static bool copy_options(idem__auth_flow *flow, const idem__auth_opts *opts) {
                                [TEXT_OWN_SCOPE] = opts->scope,
                                [TEXT_ASSERTION] = opts->assertion,
                                [TEXT_IDP_TOKEN_ENDPOINT] = opts->idp_token_endpoint,
-                               [TEXT_IDP_CLIENT_ID] = opts->idp_client_id};
+                               [TEXT_IDP_CLIENT_ID] = opts->idp_client_id,
+                               [TEXT_IDP_CLIENT_SECRET] = opts->idp_client_secret};
   for (size_t i = 0; i < sizeof given / sizeof *given; i++)
     if (!flow_copy(flow, (flow_text)i, given[i])) return false;
   return true;

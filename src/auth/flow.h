@@ -34,6 +34,7 @@ typedef enum flow_text {
   TEXT_ASSERTION,
   TEXT_IDP_TOKEN_ENDPOINT,
   TEXT_IDP_CLIENT_ID,
+  TEXT_IDP_CLIENT_SECRET,
   TEXT_CHALLENGED_SCOPE,
   TEXT_CHALLENGED_METADATA,
   TEXT_RESOURCE,      /* as its metadata spell it */
@@ -119,6 +120,7 @@ void flow_choose_client(idem__auth_flow *flow);
 void flow_registered(idem__auth_flow *flow, int status, const char *body, size_t len);
 /* Puts who we are into the form or the header. */
 bool flow_add_client(idem__auth_flow *flow);
+bool flow_add_idp_client(idem__auth_flow *flow);
 
 void flow_begin_grant(idem__auth_flow *flow);
 void flow_code_came(idem__auth_flow *flow, const char *query, size_t len);

@@ -177,12 +177,12 @@ void flow_choose_client(idem__auth_flow *flow) {
 /* ----------------------------------------------------------------- showing */
 
 /* RFC 6749, 2.3.1: both are form-encoded before they are joined. */
-static bool add_basic(idem__auth_flow *flow) {
+static bool add_basic(idem__auth_flow *flow, const char *id, const char *secret) {
   idem_buf pair;
   idem_buf_init(&pair, &flow->alloc, 16384);
-  idem_status status = idem__auth_form_add(&pair, "", flow->texts[TEXT_CLIENT_ID]);
+  idem_status status = idem__auth_form_add(&pair, "", id);
   size_t name = pair.len;
-  if (status == IDEM_OK) status = idem__auth_form_add(&pair, "", flow->texts[TEXT_CLIENT_SECRET]);
+  if (status == IDEM_OK) status = idem__auth_form_add(&pair, "", secret);
   if (status == IDEM_OK) { /* "=id&=secret" becomes "id:secret" */
     memmove(pair.data + name + 1, pair.data + name + 2, pair.len - name - 2);
     pair.data[name] = ':';
@@ -191,6 +191,7 @@ static bool add_basic(idem__auth_flow *flow) {
   if (status == IDEM_OK) status = idem_buf_puts(&flow->header, "Basic ");
   if (status == IDEM_OK)
     status = idem_base64_encode(&flow->header, pair.data + 1, pair.len - 1, IDEM_BASE64_STANDARD);
+  if (pair.data) flow_wipe(pair.data, pair.cap);
   idem_buf_deinit(&pair);
   return flow_good(flow, status);
 }
@@ -239,10 +240,21 @@ bool flow_add_client(idem__auth_flow *flow) {
     flow_fail(flow, "the client's secret or key is needed, and was not given");
     return false;
   }
-  if (flow->method == IDEM__AUTH_BASIC) return add_basic(flow);
+  if (flow->method == IDEM__AUTH_BASIC)
+    return add_basic(flow, flow->texts[TEXT_CLIENT_ID], flow->texts[TEXT_CLIENT_SECRET]);
   if (flow->method == IDEM__AUTH_PRIVATE_KEY_JWT) return add_assertion(flow);
   status = idem__auth_form_add(&flow->form, "client_id", flow->texts[TEXT_CLIENT_ID]);
   if (status == IDEM_OK && flow->method == IDEM__AUTH_POST)
     status = idem__auth_form_add(&flow->form, "client_secret", flow->texts[TEXT_CLIENT_SECRET]);
+  return flow_good(flow, status);
+}
+
+/* At the identity provider of a company nobody has asked which ways it takes: every server takes the header (RFC 6749, 2.3.1). */
+bool flow_add_idp_client(idem__auth_flow *flow) {
+  const char *id = flow->texts[TEXT_IDP_CLIENT_ID], *secret = flow->texts[TEXT_IDP_CLIENT_SECRET];
+  flow->header.len = 0;
+  if (id && secret && !flow->opts.idp_secret_post) return add_basic(flow, id, secret);
+  idem_status status = idem__auth_form_add(&flow->form, "client_id", id);
+  if (status == IDEM_OK) status = idem__auth_form_add(&flow->form, "client_secret", secret);
   return flow_good(flow, status);
 }

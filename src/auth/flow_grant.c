@@ -183,7 +183,7 @@ static void ask_with_assertion(idem__auth_flow *flow) {
 /* RFC 8693 at the company's server: what it says of the user, for this authorization server. */
 static void exchange(idem__auth_flow *flow) {
   idem_buf *form = &flow->form;
-  form->len = flow->header.len = 0;
+  form->len = 0;
   if (add(flow, form, "grant_type", GRANT_PREFIX "token-exchange") &&
       add(flow, form, "requested_token_type", "urn:ietf:params:oauth:token-type:id-jag") &&
       add(flow, form, "audience", flow->server.issuer) &&
@@ -191,7 +191,7 @@ static void exchange(idem__auth_flow *flow) {
       add(flow, form, "scope", flow->texts[TEXT_SCOPE]) &&
       add(flow, form, "subject_token", flow->texts[TEXT_ASSERTION]) &&
       add(flow, form, "subject_token_type", "urn:ietf:params:oauth:token-type:id_token") &&
-      add(flow, form, "client_id", flow->texts[TEXT_IDP_CLIENT_ID]))
+      flow_add_idp_client(flow))
     flow_post(flow, FLOW_EXCHANGE, flow->texts[TEXT_IDP_TOKEN_ENDPOINT]);
 }
 
@@ -376,6 +376,12 @@ void flow_token_came(idem__auth_flow *flow, int status, const char *body, size_t
   yyjson_doc_free(doc);
 }
 
+static void idp_refused(idem__auth_flow *flow, int status, const char *said) {
+  const char *error = flow_error(flow, said);
+  flow_fail(flow, "the identity provider gave no assertion (%d%s%.100s)", status, error ? ": " : "",
+            error ? error : "");
+}
+
 void flow_exchanged(idem__auth_flow *flow, int status, const char *body, size_t len) {
   yyjson_doc *doc = read_answer(flow, body, len);
   const char *assertion = text_of(yyjson_doc_get_root(doc), "access_token");
@@ -384,7 +390,7 @@ void flow_exchanged(idem__auth_flow *flow, int status, const char *body, size_t 
     flow_fail(flow, "the identity provider does not answer");
   else if (status != 200 || !assertion ||
            (type && !yyjson_equals_str(type, "urn:ietf:params:oauth:token-type:id-jag")))
-    flow_fail(flow, "the identity provider gave no assertion (%d)", status);
+    idp_refused(flow, status, text_of(yyjson_doc_get_root(doc), "error"));
   else if (flow_copy(flow, TEXT_GRANTED_ASSERTION, assertion))
     ask_with_assertion(flow);
   yyjson_doc_free(doc);

@@ -54,16 +54,10 @@ static bool repeats_assertion(const idem__auth_flow *flow, const char *text, siz
 }
 
 static bool repeats_secret(const idem__auth_flow *flow, const char *text, size_t len) {
-  static const flow_text secrets[] = {TEXT_OWN_CLIENT_SECRET,
-                                      TEXT_CLIENT_SECRET,
-                                      TEXT_ASSERTION,
-                                      TEXT_GRANTED_ASSERTION,
-                                      TEXT_STATE,
-                                      TEXT_VERIFIER,
-                                      TEXT_CODE,
-                                      TEXT_DEVICE_CODE,
-                                      TEXT_ACCESS_TOKEN,
-                                      TEXT_REFRESH_TOKEN};
+  static const flow_text secrets[] = {
+      TEXT_OWN_CLIENT_SECRET, TEXT_CLIENT_SECRET, TEXT_IDP_CLIENT_SECRET, TEXT_ASSERTION,
+      TEXT_GRANTED_ASSERTION, TEXT_STATE,         TEXT_VERIFIER,          TEXT_CODE,
+      TEXT_DEVICE_CODE,       TEXT_ACCESS_TOKEN,  TEXT_REFRESH_TOKEN};
   for (size_t i = 0; i < sizeof secrets / sizeof *secrets; i++) {
     const char *secret = flow->texts[secrets[i]];
     if (secret && repeats(text, len, secret, strlen(secret))) return true;

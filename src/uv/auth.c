@@ -146,6 +146,8 @@ static idem_status make_flow(idem_auth *auth, const idem_auth_opts *opts) {
                           .assertion = opts->assertion,
                           .idp_token_endpoint = opts->idp_token_endpoint,
                           .idp_client_id = opts->idp_client_id,
+                          .idp_client_secret = opts->idp_client_secret,
+                          .idp_secret_post = opts->idp_secret_post,
                           .kept_only = opts->kept_only,
                           .strict_resource = opts->strict_resource,
                           .random = random_bytes,

@@ -331,6 +331,58 @@ static void a_company_vouches_for_its_user(void **state) {
   idem__auth_flow_free(flow);
 }
 
+/* Each of the two servers is shown the secret that it knows, and no other. */
+static void a_company_may_want_to_know_the_client(void **state) {
+  idem__auth_opts opts = options(IDEM__AUTH_ENTERPRISE);
+  (void)state;
+  opts.client_id = "me";
+  opts.client_secret = "here";
+  opts.assertion = "id.token";
+  opts.idp_token_endpoint = "https://idp.example/token";
+  opts.idp_client_id = "at idp";
+  opts.idp_client_secret = "th:ere";
+  for (int post = 0; post < 2; post++) {
+    opts.idp_secret_post = post;
+    idem__auth_flow *flow = start(&opts);
+    refuse_with(flow, 401, "Bearer", true);
+    find_servers(flow);
+    const idem__auth_step *step = idem__auth_step_of(flow);
+    assert_null(strstr(step->form, "here&"));
+    if (post) {
+      assert_null(step->authorization);
+      expect_form(flow, "client_id=at%20idp&client_secret=th%3Aere");
+    } else { /* "at%20idp:th%3Aere" */
+      assert_string_equal(step->authorization, "Basic YXQlMjBpZHA6dGglM0FlcmU=");
+      assert_null(strstr(step->form, "client_id"));
+    }
+    answer(flow, "https://idp.example/token", 200, "{\"access_token\":\"jag\"}");
+    assert_string_equal(idem__auth_step_of(flow)->authorization, "Basic bWU6aGVyZQ==");
+    take_token(flow);
+    idem__auth_flow_free(flow);
+  }
+}
+
+static void a_company_that_refuses_the_client_is_quoted_without_its_secret(void **state) {
+  idem__auth_opts opts = options(IDEM__AUTH_ENTERPRISE);
+  (void)state;
+  opts.client_id = "me";
+  opts.client_secret = "s";
+  opts.assertion = "id.token";
+  opts.idp_token_endpoint = "https://idp.example/token";
+  opts.idp_client_id = "at-idp";
+  opts.idp_client_secret = "hush-hush-hush-hush";
+  idem__auth_flow *flow = start(&opts);
+  refuse_with(flow, 401, "Bearer", true);
+  find_servers(flow);
+  answer(flow, "https://idp.example/token", 401, "{\"error\":\"invalid_client\"}");
+  expect_failed(flow, "gave no assertion (401: invalid_client)");
+  flow = start(&opts);
+  refuse_with(flow, 401, "Bearer", true);
+  find_servers(flow);
+  answer(flow, "https://idp.example/token", 401, "{\"error\":\"no hush-hush-hush-hush\"}");
+  expect_failed(flow, "gave no assertion (401)");
+}
+
 static void a_device_waits_for_its_person(void **state) {
   idem__auth_opts opts = options(IDEM__AUTH_DEVICE);
   (void)state;
@@ -654,6 +706,8 @@ int main(void) {
       cmocka_unit_test(a_program_asks_as_itself),
       cmocka_unit_test(an_assertion_is_shown_once),
       cmocka_unit_test(a_company_vouches_for_its_user),
+      cmocka_unit_test(a_company_may_want_to_know_the_client),
+      cmocka_unit_test(a_company_that_refuses_the_client_is_quoted_without_its_secret),
       cmocka_unit_test(a_device_waits_for_its_person),
       cmocka_unit_test(a_client_may_be_a_document),
       cmocka_unit_test(tokens_that_would_break_a_header_are_refused),
