@@ -36,25 +36,29 @@ static bool refuse_unknown(idem__context *context, const char *key, const char *
   return false;
 }
 
-static bool read_prompt(idem__context *context, yyjson_val *ref, idem_completion_query *query) {
-  if (!read_text(context, ref, "name", "ref.name", &query->prompt)) return false;
-  const char *name = query->prompt;
-  const idem__prompt_entry *prompt =
-      idem__registry_prompt(context->lists->registry, name, strlen(name));
-  if (prompt) return idem__scope_admit(context, &prompt->head);
-  return refuse_unknown(context, "prompt", name);
+/* A prompt; a template as it is listed, or the URI of a resource that is. */
+const idem__entry *idem__completion_entry(const idem__context *context, yyjson_val *ref,
+                                          const char **use) {
+  const idem__registry_list *lists = context->lists->registry->lists;
+  bool prompt = yyjson_equals_str(yyjson_obj_get(ref, "type"), "ref/prompt");
+  yyjson_val *named = yyjson_obj_get(ref, prompt ? "name" : "uri");
+  const char *name = yyjson_get_str(named);
+  size_t len = yyjson_get_len(named);
+  *use = prompt ? "prompts/get" : "resources/read";
+  if (!name) return NULL;
+  if (prompt) return idem_map_get(&lists[IDEM__PROMPTS].by_name, name, len);
+  const idem__entry *entry = idem_map_get(&lists[IDEM__TEMPLATES].by_name, name, len);
+  return entry ? entry : idem_map_get(&lists[IDEM__RESOURCES].by_name, name, len);
 }
 
-/* A template as it is listed, or the URI of a resource that is. */
-static bool read_template(idem__context *context, yyjson_val *ref, idem_completion_query *query) {
-  const idem__registry_list *lists = context->lists->registry->lists;
-  if (!read_text(context, ref, "uri", "ref.uri", &query->uri_template)) return false;
-  const char *uri = query->uri_template;
-  size_t len = strlen(uri);
-  const idem__entry *entry = idem_map_get(&lists[IDEM__TEMPLATES].by_name, uri, len);
-  if (!entry) entry = idem_map_get(&lists[IDEM__RESOURCES].by_name, uri, len);
-  if (entry) return idem__scope_admit(context, entry);
-  return refuse_unknown(context, "uri", uri);
+static bool read_named(idem__context *context, yyjson_val *ref, bool prompt,
+                       idem_completion_query *query) {
+  const char *use, **out = prompt ? &query->prompt : &query->uri_template;
+  if (!read_text(context, ref, prompt ? "name" : "uri", prompt ? "ref.name" : "ref.uri", out))
+    return false;
+  const idem__entry *entry = idem__completion_entry(context, ref, &use);
+  if (entry) return idem__scope_admit_use(context, entry, use);
+  return refuse_unknown(context, prompt ? "prompt" : "uri", *out);
 }
 
 static bool read_ref(idem__context *context, yyjson_val *ref, idem_completion_query *query) {
@@ -63,8 +67,8 @@ static bool read_ref(idem__context *context, yyjson_val *ref, idem_completion_qu
     idem__reply_bad_param(context, "ref", "object", ref);
     return false;
   }
-  if (yyjson_equals_str(type, "ref/prompt")) return read_prompt(context, ref, query);
-  if (yyjson_equals_str(type, "ref/resource")) return read_template(context, ref, query);
+  if (yyjson_equals_str(type, "ref/prompt")) return read_named(context, ref, true, query);
+  if (yyjson_equals_str(type, "ref/resource")) return read_named(context, ref, false, query);
   idem__reply_bad_param(context, "ref.type", "ref/prompt or ref/resource", type);
   return false;
 }

@@ -127,16 +127,46 @@ static const idem__entry *named_entry(const idem__context *context, const char *
   return entry ? &entry->head : NULL;
 }
 
+static const char *scopes_of(const idem__context *context, const char *method) {
+  const method_scopes *found =
+      idem_map_get(&context->server->method_scopes, method, strlen(method));
+  return found ? found->scopes : "";
+}
+
+static idem_status join(idem_buf *all, const char *const scopes[3]) {
+  idem_status status = IDEM_OK;
+  for (size_t i = 0; i < 3 && status == IDEM_OK; i++)
+    status = idem__scope_add(all, scopes[i] ? scopes[i] : "", scopes[i] ? strlen(scopes[i]) : 0);
+  return status;
+}
+
 /* Of the method and of what it is to do it with, in one: who had to ask for the one and then for the other would be asked twice. */
 static void refuse_method(idem__context *context, const method_scopes *method) {
-  const idem__entry *entry = named_entry(context, method->name);
-  const char *more = entry && entry->scopes ? entry->scopes : "";
+  const char *use = method->name;
+  const idem__entry *entry =
+      strcmp(use, "completion/complete") == 0
+          ? idem__completion_entry(context, yyjson_obj_get(context->params, "ref"), &use)
+          : named_entry(context, use);
+  const char *const scopes[3] = {method->scopes, entry ? scopes_of(context, use) : "",
+                                 entry ? entry->scopes : ""};
   idem_buf all;
-  idem_buf_init(&all, &context->worker->alloc, 2 * IDEM__SCOPE_BYTES);
-  idem_status status = idem__scope_add(&all, method->scopes, strlen(method->scopes));
-  if (status == IDEM_OK) status = idem__scope_add(&all, more, strlen(more));
+  idem_buf_init(&all, &context->worker->alloc, 3 * IDEM__SCOPE_BYTES);
+  idem_status status = join(&all, scopes);
   refuse(context, status == IDEM_OK ? all.data : method->scopes, method->name);
   idem_buf_deinit(&all);
+}
+
+bool idem__scope_admit_use(idem__context *context, const idem__entry *entry, const char *method) {
+  if (!context->grant) return true;
+  const char *const scopes[3] = {scopes_of(context, method), entry->scopes, ""};
+  idem_buf all;
+  idem_buf_init(&all, &context->worker->alloc, 2 * IDEM__SCOPE_BYTES);
+  idem_status status = join(&all, scopes);
+  bool covered =
+      idem__scope_may_use(context, entry) && idem__scope_covers(context->grant->scope, scopes[0]);
+  if (!covered) refuse(context, status == IDEM_OK ? all.data : scopes[0], entry->name);
+  idem_buf_deinit(&all);
+  return covered;
 }
 
 static const method_scopes *scopes_of_method(const idem__context *context) {

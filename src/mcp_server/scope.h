@@ -17,5 +17,10 @@ bool idem__scope_may_use(const idem__context *context, const idem__entry *entry)
 bool idem__scope_keeps(const idem__context *context, const idem__entry *entry);
 /* As idem__scope_may_use, and who may not is refused. */
 bool idem__scope_admit(idem__context *context, const idem__entry *entry);
+/* The same for who wants to know something of what that method uses. */
+bool idem__scope_admit_use(idem__context *context, const idem__entry *entry, const char *method);
+/* What a completion is about, and the method that uses it otherwise (complete.c); NULL: nothing that is served. */
+const idem__entry *idem__completion_entry(const idem__context *context, yyjson_val *ref,
+                                          const char **use);
 
 #endif

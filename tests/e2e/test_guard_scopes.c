@@ -237,6 +237,47 @@ static void what_a_method_and_its_object_need_is_said_together(void **state) {
   close_world(&w);
 }
 
+/* Who may not get a prompt or read a resource has nothing completed of it, and is told at once all that it takes. */
+static void a_completion_takes_what_its_object_takes(void **state) {
+  (void)state;
+#define COMPLETE(ref)                                                                              \
+  ASK("completion/complete", "\"ref\":{" ref "},\"argument\":{\"name\":\"a\",\"value\":\"\"},")
+  static const struct {
+    const char *scopes, *body, *needed; /* NULL: nothing */
+  } cases[] = {
+      {"mail", COMPLETE("\"type\":\"ref/prompt\",\"name\":\"secret_prompt\""), "c p admin"},
+      {"mail", COMPLETE("\"type\":\"ref/resource\",\"uri\":\"y://secret/{id}\""), "c r admin"},
+      {"mail", COMPLETE("\"type\":\"ref/prompt\",\"name\":\"nobody\""), "c"},
+      {"c", COMPLETE("\"type\":\"ref/prompt\",\"name\":\"secret_prompt\""), "p admin"},
+      {"c admin", COMPLETE("\"type\":\"ref/prompt\",\"name\":\"secret_prompt\""), "p admin"},
+      {"c p", COMPLETE("\"type\":\"ref/prompt\",\"name\":\"secret_prompt\""), "p admin"},
+      {"c", COMPLETE("\"type\":\"ref/prompt\",\"name\":\"open_prompt\""), "p"},
+      {"c admin", COMPLETE("\"type\":\"ref/resource\",\"uri\":\"y://secret/{id}\""), "r admin"},
+      {"c p", COMPLETE("\"type\":\"ref/prompt\",\"name\":\"open_prompt\""), NULL},
+      {"c p admin", COMPLETE("\"type\":\"ref/prompt\",\"name\":\"secret_prompt\""), NULL},
+      {"c r admin", COMPLETE("\"type\":\"ref/resource\",\"uri\":\"y://secret/{id}\""), NULL},
+  };
+#undef COMPLETE
+  world w;
+  outcome out;
+  char claims[64];
+  open_world(&w);
+  fill(&w);
+  assert_int_equal(idem_server_require_scopes(w.server, "completion/complete", "c"), IDEM_OK);
+  assert_int_equal(idem_server_require_scopes(w.server, "prompts/get", "p"), IDEM_OK);
+  assert_int_equal(idem_server_require_scopes(w.server, "resources/read", "r"), IDEM_OK);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char wanted[64];
+    snprintf(claims, sizeof claims, ",\"scope\":\"%s\"", cases[i].scopes);
+    ask(&w, token_of(&w, &w.keys[0], claims), "completion/complete", "", cases[i].body, &out);
+    snprintf(wanted, sizeof wanted, "\"scope\":\"%s\"", cases[i].needed ? cases[i].needed : "");
+    if (out.status != (cases[i].needed ? 403 : 200) ||
+        (cases[i].needed && !strstr(out.body, wanted)))
+      fail_msg("%s: %s: %d %s", cases[i].scopes, cases[i].body, out.status, out.body);
+  }
+  close_world(&w);
+}
+
 /* What not everybody may read, nobody is to keep for everybody. */
 static void what_needs_scopes_is_cached_for_its_reader_alone(void **state) {
   (void)state;
@@ -375,6 +416,7 @@ int main(void) {
       cmocka_unit_test(a_method_may_need_scopes_too),
       cmocka_unit_test(a_scope_may_imply_others),
       cmocka_unit_test(what_a_method_and_its_object_need_is_said_together),
+      cmocka_unit_test(a_completion_takes_what_its_object_takes),
       cmocka_unit_test(what_needs_scopes_is_cached_for_its_reader_alone),
       cmocka_unit_test(bearers_of_the_operators_token_may_do_everything),
       cmocka_unit_test(a_session_is_its_principals_alone_whatever_token_shows_it),
