@@ -157,6 +157,7 @@ bool config_load(serve_config *self, const char *path, idem_log *log, source_fil
   take_resources(self, part(self, root, "resources"));
   take_prompts(self, part(self, root, "prompts"));
   config_auth_offer(self);
+  config_note_implied(self);
   self->readable = true;
   return self->source.faults == 0 || config_inputs(self);
 }

@@ -242,6 +242,8 @@ bool config_program(serve_config *self, yyjson_val *value, tool_config *tool);
 /* The key "auth", and what it offers once all is read. */
 void config_auth(serve_config *self, yyjson_val *value);
 void config_auth_offer(serve_config *self);
+/* Behind it: warns of scopes in "scope_implies" that nothing needs. */
+void config_note_implied(serve_config *self);
 /* The member "scopes" as words; NULL: absent. */
 const char *config_scopes(serve_config *self, yyjson_val *object);
 bool config_is_loopback_url(const char *url);

@@ -267,6 +267,27 @@ static void claims_that_no_log_shows_are_told_of(void **state) {
 #undef LOGS
 }
 
+static void scopes_that_nothing_needs_are_told_of(void **state) {
+  (void)state;
+#define IMPLIES(pairs)                                                                             \
+  "{\"auth\":{\"issuer\":\"https://i.example\",\"scopes\":\"use\",\"methods\":{\"prompts/"         \
+  "list\":\"look\"},"                                                                              \
+  "\"scope_implies\":{" pairs "}},"                                                                \
+  "\"tools\":{\"t\":{\"run\":[\"true\"],\"scopes\":[\"read\",\"files:write\"]}},"                  \
+  "\"prompts\":{\"p\":{\"text\":\"x\",\"scopes\":\"ask\"}}}"
+  static const char clean[] =
+      IMPLIES("\"all\":\"admin ask\",\"admin\":\"read files:write look use\"");
+  expect_not_in(check_says(clean, 0, NO_FLAGS), "scope_implies");
+  const char *text = check_says(IMPLIES("\"admin\":\"raed files:write\""), 0, NO_FLAGS);
+  expect_in(text, "scope_implies: nothing needs the scope raed, which admin has in it");
+  expect_not_in(text, "the scope files:write");
+  /* A chain must end somewhere. */
+  text = check_says(IMPLIES("\"all\":\"a\",\"a\":\"b\",\"b\":\"a\""), 0, NO_FLAGS);
+  expect_in(text, "nothing needs the scope a, which all has in it");
+  expect_in(text, "nothing needs the scope b, which a has in it");
+#undef IMPLIES
+}
+
 static void what_does_not_go_together_is_explained(void **state) {
   (void)state;
   check("{" AUTH "}", 0, "tokens would travel in the clear", FLAGS("--http", "0.0.0.0:0"));
@@ -392,6 +413,7 @@ int main(void) {
       cmocka_unit_test(a_file_of_keys_that_verify_nothing_is_told_before_the_start),
       cmocka_unit_test(the_log_shows_the_claims_that_it_is_told_to),
       cmocka_unit_test(claims_that_no_log_shows_are_told_of),
+      cmocka_unit_test(scopes_that_nothing_needs_are_told_of),
       cmocka_unit_test(what_does_not_go_together_is_explained),
       cmocka_unit_test(scopes_that_are_too_long_are_told_at_their_place),
       cmocka_unit_test(a_resource_that_no_listener_takes_is_told_at_its_place),
