@@ -9,6 +9,16 @@ static const char *const issuers[] = {"https://as.example"};
 
 /* ------------------------------------------------------------------ tokens */
 
+/* " name=word" for each that is there: as many blanks and no more, and nothing that a log would have to escape. */
+static void check_logged(const char *logged) {
+  size_t blanks = 0;
+  for (const char *at = logged; at && *at; at++) {
+    blanks += *at == ' ';
+    MUST((uint8_t)*at >= ' ' && *at != 127 && !strchr("\"'\\", *at));
+  }
+  MUST(!logged || (*logged == ' ' && blanks <= 3 && strlen(logged) < 512));
+}
+
 static void check_grant(const idem__grant *grant) {
   size_t len = strlen(grant->principal);
   MUST(len && len < 256);
@@ -16,6 +26,7 @@ static void check_grant(const idem__grant *grant) {
     MUST((uint8_t)grant->principal[i] >= ' ' && grant->principal[i] != 127);
   MUST(idem__scope_is_good(grant->scope) && strlen(grant->scope) <= IDEM__SCOPE_BYTES);
   (void)idem__grant_claim(grant, "groups");
+  check_logged(grant->logged);
 }
 
 static void try_token(const idem_alloc *alloc, const idem__token_rules *rules, const char *text,
@@ -91,11 +102,13 @@ static void try_documents(const idem_alloc *alloc, const idem__token_rules *rule
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   idem_alloc alloc = idem__alloc_or_default(NULL);
+  static const char *const logged[] = {"sub", "client_id", "groups", NULL};
   idem__token_rules rules = {.issuers = issuers,
                              .issuer_count = 1,
                              .audience = "https://mcp.example",
                              .skew_s = 30,
-                             .principal_claim = "sub"};
+                             .principal_claim = "sub",
+                             .log_claims = (char *const *)logged};
   if (!size) return 0;
   const char *text = (const char *)data + 1;
   switch (data[0]) {

@@ -76,6 +76,22 @@ static void check_json(const idem_buf *json) {
   }
 }
 
+/* Nothing in it ends a word, and nothing is lost. */
+static void check_word(const idem_buf *word, const uint8_t *data, size_t size) {
+  size_t at = 0;
+  for (size_t i = 0; i < word->len; i++, at++) {
+    uint8_t byte = (uint8_t)word->data[i];
+    check(byte > ' ' && byte != 127 && byte != '"' && byte != '\'' && byte != '\\');
+    if (byte == '%') {
+      check(i + 2 < word->len);
+      byte = (uint8_t)(idem_hex_value(word->data[i + 1]) << 4 | idem_hex_value(word->data[i + 2]));
+      i += 2;
+    }
+    check(at < size && data[at] == byte);
+  }
+  check(at == size);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -89,6 +105,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   check(idem_text_json_string(&out, text, size) == IDEM_OK);
   check_printable(&out);
   check_json(&out);
+  out.len = 0;
+  check(idem_text_word(&out, text, size, SIZE_MAX) == IDEM_OK);
+  check_printable(&out);
+  check_word(&out, data, size);
   for (size_t max = 0; max < size && max < 64; max++) {
     size_t cut = idem_utf8_cut(text, size, max);
     check(cut <= max && cut + 3 >= max);
