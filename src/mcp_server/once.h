@@ -165,6 +165,9 @@ struct idem__once {
   bool unwanted; /* somebody has given it up by its key */
   bool cancel;   /* nobody is left here: where nobody is elsewhere its handler is to be told, */
   bool decided;  /* and is being told */
+  uint32_t came;      /* to wait elsewhere, when who still does was last asked to say so; */
+  uint64_t called_ms; /* who has not by then is dead. By the wall clock; 0: nobody was asked */
+  uint32_t counted;   /* how often the record says that we wait */
   uint64_t announced; /* the version of the record that says that we wait; 0: none does */
   uint64_t disowned;  /* the version of the record that the node it names has nothing to do with */
   char owner[IDEM__NODE_ID + 1]; /* that node */
@@ -211,6 +214,7 @@ struct idem__once_table {
   idem_list flagged;
   _Atomic size_t waiting; /* that want to be looked at with time */
   _Atomic size_t doubts;  /* of them, those in doubt */
+  _Atomic size_t called;  /* of which was asked who waits for them */
 };
 /* once_table.c */
 void idem__once_lock(idem_server *server);
@@ -242,19 +246,24 @@ void idem__once_put(idem__once *once, const idem__once_record *record, uint64_t 
 
 /* once_others.c: who waits for the key at other nodes. We do, for as long as somebody waits here. */
 void idem__once_announce(idem__once *once);
-/* With the lock held: nobody does any more; true: that is to be said (idem__once_went, without it). */
-bool idem__once_withdraw(idem__once *once);
 typedef struct idem__once_gone {
   idem_server *server;
   uint8_t name[IDEM_SHA256_BYTES];
+  uint32_t counted;
   bool for_good; /* the last did not lose its connection: it wants no answer */
 } idem__once_gone;
+/* With the lock held: nobody does any more; true: that is to be said (idem__once_went, without it). */
+bool idem__once_withdraw(idem__once *once, idem__once_gone *gone);
 void idem__once_went(const idem__once_gone *gone);
 /* Nobody is left here: if nobody waits elsewhere its handler is told. On its worker's thread. */
 void idem__once_ask_others(idem__once *once);
 /* With the lock held: has its worker do so. */
 void idem__once_cancel_soon(idem__once *once);
 void idem__once_on_news(idem_server *server, const char *text, size_t len);
+/* Has those of the worker's looked at whose time is over, of which was asked who waits for them. */
+void idem__once_flag_called(idem__mcp_worker *worker);
+/* It goes. */
+void idem__once_end_call(idem__once *once);
 
 /* once_owner.c: a record that names a node which lives, and has nothing to do with it. That node is asked. */
 void idem__once_ask_owner(const idem__once *once);

@@ -22,6 +22,7 @@ idem_status idem__onces_new(idem_server *server) {
 void idem__once_free(idem__once *once) {
   idem_alloc alloc = once->server->alloc;
   if (once->doubtful) atomic_fetch_sub(&once->server->onces->doubts, 1);
+  idem__once_end_call(once);
   idem__once_text_unref(once->outcome);
   idem__free(&alloc, once);
 }
@@ -125,9 +126,10 @@ void idem__once_on_node(const idem__store_change *change, void *user) {
 }
 
 void idem__once_tick(idem__mcp_worker *worker) {
-  if (!idem__once_waits(worker)) return;
-  flag_all(worker->server, worker);
-  idem__once_deliver(worker);
+  bool waits = idem__once_waits(worker), called = atomic_load(&worker->server->onces->called) > 0;
+  if (waits) flag_all(worker->server, worker);
+  if (called) idem__once_flag_called(worker);
+  if (waits || called) idem__once_deliver(worker);
 }
 
 /* One of this worker's that somebody wants looked at; a copy of what it was. */
@@ -186,9 +188,8 @@ static idem__once *next_of(idem__mcp_worker *worker) {
 /* Who waits here is told, and comes back elsewhere. */
 static void leave_elsewhere(idem__once *once) {
   idem__once_gone gone = {.server = once->server};
-  memcpy(gone.name, once->name, sizeof gone.name);
   idem__once_lock(once->server);
-  bool withdrawn = idem__once_withdraw(once);
+  bool withdrawn = idem__once_withdraw(once, &gone);
   idem__once_unlock(once->server);
   idem__once_settle(once, IDEM__ONCE_REFUSED, IDEM__ONCE_UNAVAILABLE);
   if (withdrawn) idem__once_went(&gone);

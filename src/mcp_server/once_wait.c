@@ -193,8 +193,7 @@ static bool leave(idem__once *once, idem__once_gone *gone) {
   bool last = once->left && once->stage == IDEM__ONCE_AT_WORK && gone->for_good && !once->ending;
   if (last) idem__once_cancel_soon(once);
   gone->for_good |= once->unwanted;
-  memcpy(gone->name, once->name, sizeof gone->name);
-  return idem__once_withdraw(once);
+  return idem__once_withdraw(once, gone);
 }
 
 /* Explicitly, by its client, or with it. */

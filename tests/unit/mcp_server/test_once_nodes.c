@@ -120,6 +120,65 @@ static void who_comes_back_to_wait_elsewhere_is_heard_of(void **state) {
   close_pair(&self, 0);
 }
 
+static uint64_t wall;
+static uint64_t read_wall(void *ctx) {
+  (void)ctx;
+  return wall;
+}
+
+/* A node that died while it waited is counted in the record for good. */
+static void leave_dead_waiter(const pair *self) {
+  size_t at = 0;
+  const idem__once *once = idem_map_next(&self->server[0]->onces->by_name, &at);
+  assert_non_null(once);
+  idem__store_op op = idem__once_op(once, IDEM__STORE_COUNT);
+  op.after = 1;
+  assert_int_equal(idem__store_ask(self->store, &op, NULL).status, IDEM_OK);
+}
+
+static void pass(pair *self, uint64_t ms) {
+  wall += ms;
+  for (int i = 0; i < 2; i++) idem__once_tick(self->server[i]->own_worker);
+}
+
+static void open_with_clock(pair *self) {
+  wall = 1000;
+  open_pair_with(self, &(idem_server_opts){.lease_ms = 4000, .wall_ms = read_wall}, run_dropping,
+                 NULL);
+  assert_string_equal(mcp_peer_ask(&self->peer[0], "tools/call", KEYED("t")), "");
+  leave_dead_waiter(self);
+}
+
+static void who_died_while_it_waited_does_not_keep_a_call_running(void **state) {
+  pair self;
+  (void)state;
+  open_with_clock(&self);
+  cancel_last(&self.peer[0]);
+  deliver(&self);
+  pass(&self, 4999);
+  assert_false(self.state[0].cancelled);
+  pass(&self, 1);
+  assert_true(self.state[0].cancelled);
+  close_pair(&self, 0);
+}
+
+/* ... and takes nothing from who waits beside it. */
+static void who_waits_beside_a_dead_one_is_heard_of(void **state) {
+  pair self;
+  (void)state;
+  open_with_clock(&self);
+  assert_string_equal(mcp_peer_ask(&self.peer[1], "tools/call", KEYED("t")), "");
+  cancel_last(&self.peer[0]);
+  deliver(&self);
+  for (int i = 0; i < 20; i++) pass(&self, 1000);
+  assert_false(self.state[0].cancelled);
+  cancel_last(&self.peer[1]); /* the last who lives */
+  deliver(&self);
+  for (int i = 0; i < 10; i++) pass(&self, 1000);
+  assert_true(self.state[0].cancelled);
+  close_pair(&self, 0);
+}
+
 static const char given_up[] = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/idem/cancelled\","
                                "\"params\":{" KEYED("t") "}}\n";
 
@@ -144,12 +203,6 @@ static void what_is_given_up_by_its_key_ends_at_whichever_node_it_runs(void **st
     mcp_peer_open(&self.peer[0], self.server[0], "2025-11-25");
     close_pair(&self, 0);
   }
-}
-
-static uint64_t wall;
-static uint64_t read_wall(void *ctx) {
-  (void)ctx;
-  return wall;
 }
 
 /* The time of a key counts from when it has its answer. */
@@ -379,6 +432,8 @@ int main(void) {
       cmocka_unit_test(who_cancels_takes_nothing_from_who_waits_elsewhere),
       cmocka_unit_test(what_is_cancelled_at_all_nodes_ends),
       cmocka_unit_test(who_comes_back_to_wait_elsewhere_is_heard_of),
+      cmocka_unit_test(who_died_while_it_waited_does_not_keep_a_call_running),
+      cmocka_unit_test(who_waits_beside_a_dead_one_is_heard_of),
       cmocka_unit_test(what_is_given_up_by_its_key_ends_at_whichever_node_it_runs),
       cmocka_unit_test(what_takes_longer_than_keys_are_kept_runs_once_all_the_same),
       cmocka_unit_test(a_dead_node_leaves_an_unknown_outcome_and_can_store_nothing),
