@@ -8,6 +8,9 @@
 #define LOOKS                                                                                      \
   8u /* renewals of its record for one look at the others': of a change nobody may have been told */
 
+#define FRESH                                                                                      \
+  16u /* this part of the time between two renewals a record that was seen is taken to be there */
+
 static idem__store_op op_for(const idem_server *server, const char *id, idem__store_verb verb) {
   return (idem__store_op){.verb = verb,
                           .space = IDEM__STORE_NODES,
@@ -106,7 +109,8 @@ bool idem__node_lives(const idem_server *server, uint32_t number) {
 idem__node_glance idem__node_look_up(const idem_server *server, uint32_t number,
                                      char id[IDEM__NODE_ID + 1]) {
   idem__node *node = (idem__node *)(uintptr_t)&server->node;
-  uint64_t now_ms = idem__server_wall_ms(server), interval = idem__node_interval_ms(server);
+  uint64_t now_ms = idem__server_wall_ms(server);
+  uint64_t interval = idem__node_interval_ms(server) / FRESH;
   idem__node_glance glance = IDEM__NODE_UNKNOWN;
   id[0] = '\0';
   idem__lock_take(&node->lock);

@@ -66,8 +66,8 @@ uint32_t idem__node_number(const idem_server *server);
 uint32_t idem__node_number_of(const char *id);
 /* It is known to live. Where it is not, the store may know better: somebody who came a moment ago, or one of too many. */
 bool idem__node_lives(const idem_server *server, uint32_t number);
-/* ... and when that was seen: where it is longer ago than it takes a node to renew its record, its lease may be over, and whoever must
- * know asks for the record by its name. */
+/* ... and when that was seen: where it is longer ago than a 64th of a lease, which may be over since, whoever must know asks for the record by
+ * its name. */
 typedef enum idem__node_glance {
   IDEM__NODE_UNKNOWN,
   IDEM__NODE_SEEN, /* a while ago; `id` is its name */

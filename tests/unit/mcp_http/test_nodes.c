@@ -350,7 +350,7 @@ static size_t cost_of_answer(world *in, const char *expected) {
   return asked;
 }
 
-/* One question more in the time of a renewal, and none that would be accepted for the dead. Nobody was told of the end. */
+/* One question more in a while, and none that would be accepted for the dead. Nobody was told of the end. */
 static void a_letter_for_a_node_whose_lease_is_over_is_refused(void **state) {
   world in;
   (void)state;
@@ -362,7 +362,9 @@ static void a_letter_for_a_node_whose_lease_is_over_is_refused(void **state) {
   in.other.own.wall_ms += LEASE_MS / 2;
   assert_int_equal(cost_of_answer(&in, " 202 "), cost + 1);
   assert_int_equal(cost_of_answer(&in, " 202 "), cost);
-  in.other.own.wall_ms += LEASE_MS / 2;
+  in.other.own.wall_ms += LEASE_MS / 2 - LEASE_MS / 32;
+  assert_int_equal(cost_of_answer(&in, " 202 "), cost + 1); /* the last that it is there */
+  in.other.own.wall_ms += LEASE_MS / 32;
   assert_true(idem__node_lives(in.other.own.server, 0xabcdef));
   assert_int_equal(cost_of_answer(&in, " 409 "), cost);
   assert_false(idem__node_lives(in.other.own.server, 0xabcdef));
