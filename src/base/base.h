@@ -182,6 +182,8 @@ typedef enum idem__counter {
   IDEM__M_SESSIONS_CLOSED,
   IDEM__M_STORE_SILENT,
   IDEM__M_STORE_HEARD, /* silent now = silent - heard */
+  IDEM__M_STORE_FULL,
+  IDEM__M_STORE_ROOM, /* full now = full - room */
   IDEM__M_STORE_EMPTIED,
   IDEM__M_RATE_LIMITED,
   IDEM__M_AUTH_FAILURES,

@@ -43,6 +43,8 @@ static const family families[] = {
      IDEM__M_SESSIONS_CLOSED},
     {"idem_store_unavailable", "gauge", "Servers whose store does not answer now.",
      IDEM__M_STORE_SILENT, IDEM__M_STORE_HEARD},
+    {"idem_store_full", "gauge", "Servers whose store has no room left.", IDEM__M_STORE_FULL,
+     IDEM__M_STORE_ROOM},
     {"idem_store_emptied_total", "counter", "Times that a store had lost what it held.",
      IDEM__M_STORE_EMPTIED, IDEM__M_COUNTERS},
     {"idem_rate_limited_total", "counter", "Messages refused by a rate limit.",

@@ -357,7 +357,7 @@ static void on_written(const idem__store_answer *answer, void *user) {
   idem__session_opening *opening = user;
   opening->session->version = answer->version;
   make_sure(opening, answer->status);
-  bool full = answer->status == IDEM_E_LIMIT && answer->number != IDEM__STORE_FULL_ELSE;
+  bool full = answer->status == IDEM_E_LIMIT && answer->number < IDEM__STORE_FULL_ELSE;
   if (answer->status == IDEM_OK)
     enter(opening);
   else if (!full || opening->evicted == EVICTED || !evict(opening))

@@ -226,11 +226,32 @@ bool idem__server_store_gone(const idem_server *server) {
   return atomic_load_explicit(&server->node.store_gone, memory_order_relaxed);
 }
 
+static bool is_full(const idem__store_answer *answer) {
+  return answer->status == IDEM_E_LIMIT && answer->number == IDEM__STORE_FULL_OUTSIDE;
+}
+
+/* What there is can be read, and what needs no room is done. Until somebody knows better it is as it was. */
+static void note_full(idem__mcp_worker *worker, const idem__store_answer *answer) {
+  idem_server *server = worker->server;
+  bool full = is_full(answer);
+  if (!full && answer->status != IDEM_OK) return;
+  if (atomic_exchange(&server->node.store_full, full) == full) return;
+  idem__metrics_add(idem__worker_metrics(worker), full ? IDEM__M_STORE_FULL : IDEM__M_STORE_ROOM,
+                    1);
+  if (full)
+    idem_logf(server->opts.log, IDEM_LOG_ERROR, "the store is full", "%s",
+              "its disk or memory has no room: nothing new is kept, and no lease renewed");
+  else
+    idem_logf(server->opts.log, IDEM_LOG_INFO, "the store has room again", "%s", server->node.id);
+}
+
 /* A line and a count for each change. */
-static void note_store(idem__mcp_worker *worker, idem_status status) {
+static void note_store(idem__mcp_worker *worker, const idem__store_answer *answer) {
   idem_server *server = worker->server;
   idem__store *store = server->store;
-  bool gone = status != IDEM_OK && status != IDEM_E_NOTFOUND;
+  idem_status status = answer->status;
+  bool gone = status != IDEM_OK && status != IDEM_E_NOTFOUND && !is_full(answer);
+  note_full(worker, answer);
   if (store->kind->part) gone = !store->kind->reaches(store); /* where our record is says little */
   if (status == IDEM_E_CLOSED || atomic_exchange(&server->node.store_gone, gone) == gone) return;
   idem__metrics_add(idem__worker_metrics(worker), gone ? IDEM__M_STORE_SILENT : IDEM__M_STORE_HEARD,
@@ -250,7 +271,7 @@ static void note_store(idem__mcp_worker *worker, idem_status status) {
 static void on_touched(const idem__store_answer *answer, void *user) {
   idem__mcp_worker *worker = user;
   atomic_store(&worker->server->node.renewing, false);
-  note_store(worker, answer->status);
+  note_store(worker, answer);
   if (answer->status != IDEM_E_NOTFOUND) return;
   idem_logf(worker->server->opts.log, IDEM_LOG_WARN, "the lease of this process had ended", "%s",
             worker->server->node.id);

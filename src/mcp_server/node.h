@@ -48,6 +48,7 @@ typedef struct idem__node {
   _Atomic bool looking;       /* the store was asked for them */
   _Atomic unsigned looks;     /* how often it has answered */
   _Atomic bool store_gone; /* its store did not answer when it was last asked to renew the record */
+  _Atomic bool store_full; /* ... or had no room left for that */
 } idem__node;
 
 /* With its store; before serving. */

@@ -98,7 +98,8 @@ static void judge_store(idem__once *once) {
 static idem__once_refusal why_full(const idem__store_answer *answer) {
   switch (answer->number) {
   case IDEM__STORE_FULL_GROUP: return IDEM__ONCE_SHARE;
-  case IDEM__STORE_FULL_ELSE: return IDEM__ONCE_UNAVAILABLE;
+  case IDEM__STORE_FULL_ELSE:
+  case IDEM__STORE_FULL_OUTSIDE: return IDEM__ONCE_UNAVAILABLE;
   default: return IDEM__ONCE_FULL;
   }
 }

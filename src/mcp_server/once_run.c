@@ -94,7 +94,7 @@ static void tell_trouble(const idem__once *once) {
 static void on_stored(const idem__store_answer *answer, void *user) {
   idem__once *once = user;
   once->saved = answer->status;
-  bool too_large = answer->status == IDEM_E_LIMIT && answer->number != IDEM__STORE_FULL_ELSE;
+  bool too_large = answer->status == IDEM_E_LIMIT && answer->number < IDEM__STORE_FULL_ELSE;
   if (too_large && !once->bare) {
     once->bare = true; /* that it ran fits */
     idem__once_store(once);

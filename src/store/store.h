@@ -66,8 +66,9 @@ typedef enum idem__store_verb {
 #define IDEM__STORE_FULL_SPACE                                                                     \
   0u /* the space, or the store, has as much as it may: what goes makes room */
 #define IDEM__STORE_FULL_GROUP 1u
-#define IDEM__STORE_FULL_ELSE                                                                      \
-  2u /* a queue is full, or who keeps it all is, of whatever: later there may be room */
+#define IDEM__STORE_FULL_ELSE 2u /* a queue is full, of whatever: later there may be room */
+#define IDEM__STORE_FULL_OUTSIDE                                                                   \
+  3u /* who keeps it all has no memory or disk left; nothing that goes here makes room for sure */
 typedef struct idem__store_answer {
   idem_status status;
   uint64_t version;

@@ -200,7 +200,11 @@ static idem_status use(idem_server *server, opened *self) {
   if (status == IDEM_OK) status = idem__server_use_store(server, self->store);
   if (status == IDEM_OK) status = await_node(server);
   if (status == IDEM_OK) status = await_parts(self->store);
-  if (status != IDEM_OK) snprintf(self->why, sizeof self->why, "it does not answer");
+  if (status != IDEM_OK)
+    snprintf(self->why, sizeof self->why, "%s",
+             status == IDEM_E_LIMIT      ? "its disk is full"
+             : status == IDEM_E_NOTFOUND ? "it has not kept what it was given first"
+                                         : "it does not answer");
   if (status != IDEM_OK && self->carrier)
     idem__redis_why(self->carrier, self->why, sizeof self->why);
   idem__store_unref(self->store);

@@ -96,7 +96,7 @@ static asked *take_any(later_store *later) {
 }
 
 static void end(asked *question, idem_status status) {
-  idem__store_answer failed = {.status = status, .number = IDEM__STORE_FULL_ELSE};
+  idem__store_answer failed = {.status = status, .number = IDEM__STORE_FULL_OUTSIDE};
   if (question->op.done) question->op.done(&failed, question->op.user);
   free(question);
 }

@@ -309,7 +309,7 @@ static redis_outcome hear_error(redis_store *store, redis_job *job, const redisR
   }
   if (is_elsewhere(store, reply)) return REDIS_ASIDE;
   answer->status = begins_with(reply, "OOM") ? IDEM_E_LIMIT : IDEM_E_SYS;
-  if (answer->status == IDEM_E_LIMIT) answer->number = IDEM__STORE_FULL_ELSE;
+  if (answer->status == IDEM_E_LIMIT) answer->number = IDEM__STORE_FULL_OUTSIDE;
   redis_set_fault(store, "Redis refused an operation", reply->str, (size_t)reply->len);
   return begins_with(reply, "READONLY") || begins_with(reply, "NOAUTH") ? REDIS_BROKEN : REDIS_DONE;
 }

@@ -99,9 +99,19 @@ sqlite3_stmt *sqlite_use(sqlite_store *store, sqlite_statement which) {
   return store->statements[which];
 }
 
+/* SQLite has a code for a full disk, and takes a quota and a limit of a file's length for a fault of the disk. What the system said is
+ * in errno then: SQLite notes it for some statements, and not for COMMIT. */
+static bool is_full(int code) {
+  if ((code & 0xff) == SQLITE_FULL) return true;
+  return (code & 0xff) == SQLITE_IOERR && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG);
+}
+
 bool sqlite_step(sqlite_store *store, sqlite3_stmt *statement) {
+  errno = 0;
   int code = sqlite3_step(statement);
-  if (code != SQLITE_ROW && code != SQLITE_DONE) store->broken = true;
+  bool good = code == SQLITE_ROW || code == SQLITE_DONE;
+  if (!good) store->broken = true;
+  if (!good) store->full |= is_full(code);
   return code == SQLITE_ROW;
 }
 
@@ -123,7 +133,8 @@ bool sqlite_execute(sqlite_store *store, sqlite3_stmt *statement) {
 /* ---------------------------------------------------------------- opening */
 
 static bool fail(const sqlite_store *store, const char *what, char *why, size_t size) {
-  snprintf(why, size, "%s: %s", what, sqlite3_errmsg(store->database));
+  bool full = is_full(sqlite3_errcode(store->database));
+  snprintf(why, size, "%s: %s", what, full ? "its disk is full" : sqlite3_errmsg(store->database));
   return false;
 }
 
@@ -138,6 +149,7 @@ static int64_t ask_number(sqlite3 *database, const char *sql) {
 }
 
 static bool run_sql(const sqlite_store *store, const char *sql, char *why, size_t size) {
+  errno = 0;
   if (sqlite3_exec(store->database, sql, NULL, NULL, NULL) == SQLITE_OK) return true;
   return fail(store, "the store's file cannot be used", why, size);
 }

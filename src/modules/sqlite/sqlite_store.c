@@ -133,7 +133,7 @@ static bool something_expired(sqlite_store *store, uint64_t now_ms) {
 
 static bool begin(sqlite_store *store, bool writes) {
   sqlite_statement how = writes ? SQL_BEGIN_WRITE : SQL_BEGIN_READ;
-  store->broken = store->swept = false;
+  store->broken = store->swept = store->full = false;
   sqlite_groups_forget(store);
   if (!sqlite_execute(store, sqlite_use(store, how))) return false;
   store->alone = sqlite_data_version(store) == store->data_version;
@@ -198,6 +198,33 @@ static void answer_all(idem_list *batch, bool committed) {
   }
 }
 
+static bool reads_alone(const idem__store_op *op) {
+  return op->verb == IDEM__STORE_GET || op->verb == IDEM__STORE_PEEK;
+}
+
+/* There is no room for what the batch changes, and nothing of it has happened. What only looks is looked for again; what was shown item by item
+ * cannot be shown twice. */
+static void answer_full(sqlite_store *store, idem_list *batch, uint64_t now_ms) {
+  idem_list reads;
+  idem_list_init(&reads);
+  for (idem_list *at = batch->next, *next; at != batch; at = next) {
+    sqlite_job *job = IDEM_CONTAINER(at, sqlite_job, link);
+    next = at->next;
+    if (job->op.each) continue;
+    idem_list_remove(at);
+    free(job->value);
+    job->value = NULL;
+    job->answer = (idem__store_answer){.status = IDEM_E_LIMIT, .number = IDEM__STORE_FULL_OUTSIDE};
+    if (reads_alone(&job->op))
+      idem_list_append(&reads, at);
+    else
+      job_answer(job);
+  }
+  bool begun = !idem_list_empty(&reads) && begin(store, false);
+  if (begun) perform_all(store, &reads, now_ms);
+  answer_all(&reads, begun && end(store, false));
+}
+
 static void run_batch(sqlite_store *store, idem_list *batch) {
   uint64_t now = sqlite_now_ms(store);
   bool writes = batch_changes(batch) || something_expired(store, now);
@@ -208,6 +235,7 @@ static void run_batch(sqlite_store *store, idem_list *batch) {
   }
   if (committed) perform_all(store, batch, now);
   committed = committed && end(store, writes);
+  if (!committed && store->full) answer_full(store, batch, now);
   answer_all(batch, committed);
   sqlite_tell_own_news(store, committed);
   if (!committed || !store->alone || store->spilled) sqlite_tell_news(store);

@@ -98,6 +98,7 @@ typedef struct sqlite_store {
   bool current; /* the totals are the file's, if nobody else has written */
   bool alone;   /* nobody else has, when this transaction began, since news were last looked for */
   bool broken;  /* a statement failed: the transaction cannot be kept */
+  bool full;    /* ... since the disk has no room for it */
   bool swept;   /* in this transaction there is nothing whose time is over */
   sqlite_group groups[SQLITE_GROUPS];
   size_t group_count, group_next;

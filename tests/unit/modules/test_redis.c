@@ -173,7 +173,7 @@ static void a_full_redis_is_a_full_store(void **state) {
   idem__store_op op = {.verb = IDEM__STORE_PUT, .name = "b", .bytes = large, .len = sizeof large};
   idem__store_answer full = ask(store, op, NULL);
   assert_int_equal(full.status, IDEM_E_LIMIT);
-  assert_int_equal(full.number, IDEM__STORE_FULL_ELSE);
+  assert_int_equal(full.number, IDEM__STORE_FULL_OUTSIDE);
   assert_int_equal(get(store, "a", NULL).status, IDEM_OK);
   idem__store_op remove = {.verb = IDEM__STORE_REMOVE, .name = "a", .expect = IDEM__STORE_ANY};
   assert_int_equal(ask(store, remove, NULL).status, IDEM_OK);

@@ -27,6 +27,36 @@ static void what_was_answered_is_there_in_the_next_process(void **state) {
   idem__store_unref(store);
 }
 
+/* So many pages may the file have; the writer is asleep. 0: as many as it likes. */
+static void limit_pages(idem__store *store, unsigned pages) {
+  char sql[64];
+  snprintf(sql, sizeof sql, "PRAGMA max_page_count = %u", pages ? pages : 1000000);
+  assert_int_equal(
+      sqlite3_exec(IDEM_CONTAINER(store, sqlite_store, head)->database, sql, NULL, NULL, NULL),
+      SQLITE_OK);
+}
+
+/* What is there is shown, what has no room is refused, and nobody need think that it may have happened. */
+static void a_full_disk_is_a_full_store(void **state) {
+  static char large[100000];
+  char path[64], bytes[64];
+  (void)state;
+  name_file(path);
+  idem__store *store = open_at(path, 0);
+  assert_int_equal(put(store, "a", "one", IDEM__STORE_ABSENT).status, IDEM_OK);
+  limit_pages(store, 1); /* which is less than there are: no more then */
+  idem__store_op op = {.verb = IDEM__STORE_PUT, .name = "b", .bytes = large, .len = sizeof large};
+  idem__store_answer full = ask(store, op, NULL);
+  assert_int_equal(full.status, IDEM_E_LIMIT);
+  assert_int_equal(full.number, IDEM__STORE_FULL_OUTSIDE);
+  assert_int_equal(get(store, "a", bytes).status, IDEM_OK);
+  assert_string_equal(bytes, "one");
+  assert_int_equal(get(store, "b", NULL).status, IDEM_E_NOTFOUND);
+  limit_pages(store, 0);
+  assert_int_equal(ask(store, op, NULL).status, IDEM_OK);
+  idem__store_unref(store);
+}
+
 /* Writes until it is killed and says on a pipe what it was told had happened. */
 static void write_for_ever(const char *path, int pipe) {
   idem__store *store = open_at(path, 0);
@@ -288,6 +318,7 @@ static void a_store_that_ends_does_not_wait_for_who_holds_its_file(void **state)
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_was_answered_is_there_in_the_next_process),
+      cmocka_unit_test(a_full_disk_is_a_full_store),
       cmocka_unit_test(nothing_that_was_answered_is_lost_with_its_process),
       cmocka_unit_test(a_transaction_larger_than_the_cache_survives_its_process),
       cmocka_unit_test(a_file_is_for_its_owner_alone),
