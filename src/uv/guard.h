@@ -74,6 +74,8 @@ typedef struct idem__waiter {
   struct idem__proving *proving; /* NULL: it came with a token alone */
 } idem__waiter;
 
+typedef void (*idem__nonce_key_fn)(const void *user, uint8_t key[IDEM__NONCE_KEY_BYTES]);
+
 typedef struct idem__guard {
   idem__runtime *runtime;
   idem_alloc alloc;
@@ -99,6 +101,8 @@ typedef struct idem__guard {
   idem_buf line;       /* the last challenge */
   char nonce_line[64]; /* the last nonce, as a header */
   uint8_t nonce_key[IDEM__NONCE_KEY_BYTES];
+  idem__nonce_key_fn key_of_nonces; /* NULL: they have one of this process */
+  const void *key_user;
   /* what it does */
   idem__remembered remembered;
   idem_map by_digest;
@@ -137,8 +141,9 @@ void idem__guard_stays(idem__http_stay *stay, bool begins, void *user);
 const char *idem__guard_challenge(const idem__guard *guard);
 const char *idem__guard_stem(const idem__guard *guard);
 const char *idem__guard_bound_stem(const idem__guard *guard);
-/* Seals its nonces with a key that others have as well, who then take each other's. Before it serves. */
-void idem__guard_set_nonce_key(idem__guard *guard, const uint8_t key[IDEM__NONCE_KEY_BYTES]);
+/* Seals its nonces with a key that others have as well, who then take each other's; it is asked for each time, since it may become another while
+ * serving. Before it serves. */
+void idem__guard_share_nonces(idem__guard *guard, idem__nonce_key_fn fn, const void *user);
 /* Its metadata, at their paths. */
 idem_status idem__guard_add_routes(idem__guard *guard, idem_http_server *server);
 

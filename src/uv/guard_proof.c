@@ -20,9 +20,15 @@ struct idem__proving {
 
 /* --------------------------------------------------------------- verdicts */
 
+static void refresh_key(idem__guard *guard) {
+  if (guard->proof_rules.nonce_key && guard->key_of_nonces)
+    guard->key_of_nonces(guard->key_user, guard->nonce_key);
+}
+
 static const char *nonce_line(idem__guard *guard) {
   char nonce[IDEM__NONCE_TEXT];
   if (!guard->proof_rules.nonce_key) return NULL;
+  refresh_key(guard);
   idem__nonce_write(guard->proof_rules.nonce_key, idem__guard_now_s(), nonce);
   snprintf(guard->nonce_line, sizeof guard->nonce_line, "DPoP-Nonce: %s\r\n", nonce);
   return guard->nonce_line;
@@ -47,8 +53,9 @@ static void refuse_now(idem__http_judgment *verdict, int status, const char *why
   if (status == 429) verdict->headers = "Retry-After: 1\r\n";
 }
 
-void idem__guard_set_nonce_key(idem__guard *guard, const uint8_t key[IDEM__NONCE_KEY_BYTES]) {
-  memcpy(guard->nonce_key, key, sizeof guard->nonce_key);
+void idem__guard_share_nonces(idem__guard *guard, idem__nonce_key_fn fn, const void *user) {
+  guard->key_of_nonces = fn;
+  guard->key_user = user;
   if (guard->proof_rules.nonce_key) guard->proof_rules.nonce_key = guard->nonce_key;
 }
 
@@ -89,6 +96,7 @@ static idem_status check(idem__proving *proving, const idem_http_caller *caller,
                                  .target = target.data,
                                  .token = token,
                                  .token_len = len};
+  refresh_key(guard);
   return idem__proof_check(&guard->proof_rules, &proving->proof, &request, idem__guard_now_s(),
                            why);
 }

@@ -289,6 +289,11 @@ static idem_http_opts http_options(const idem__web *web) {
   return opts;
 }
 
+/* As the store says which all nodes share: where that has lost what it held, they agree on another. */
+static void key_of_nonces(const void *user, uint8_t key[IDEM__NONCE_KEY_BYTES]) {
+  idem__server_derive_key(user, "nonces of proofs", key);
+}
+
 static idem_status make_guard(idem__web *web) {
   const idem_listener *listener = web->listener;
   const idem_http_opts *http = listener->opts.http;
@@ -297,10 +302,7 @@ static idem_status make_guard(idem__web *web) {
   idem_status status = idem__guard_new(listener->runtime, http->auth, listener->url,
                                        listener->opts.log, &web->guard);
   if (status != IDEM_OK || !listener->opts.server) return status;
-  uint8_t key[IDEM__NONCE_KEY_BYTES];
-  idem__server_derive_key(listener->opts.server, "nonces of proofs", key);
-  idem__guard_set_nonce_key(web->guard, key);
-  explicit_bzero(key, sizeof key);
+  idem__guard_share_nonces(web->guard, key_of_nonces, listener->opts.server);
   return IDEM_OK;
 }
 

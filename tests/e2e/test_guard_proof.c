@@ -3,6 +3,8 @@
 #include "dpop.h"
 #include "guard_world.h"
 
+#include "mcp_server/identity.h"
+
 #include "support/fault_alloc.h"
 
 #include <openssl/x509.h>
@@ -322,6 +324,31 @@ static void every_jws_has_one_spelling(void **state) {
 
 /* ------------------------------------------------------- nonces and offers */
 
+/* Its nodes agree on a new key then; nonces of the old one are nobody's. */
+static void nonces_follow_a_store_that_has_lost_what_it_held(void **state) {
+  static const uint8_t other[IDEM__STATE_KEY_BYTES] = "what the new store holds";
+  (void)state;
+  world w;
+  outcome out;
+  char token[TOKEN], nonce[64];
+  jwt_key key = jwt_key_new("mine", "ES256");
+  open_bound(&w, (idem_http_auth){.proof_nonces = true}, (idem_http_opts){0});
+  snprintf(token, sizeof token, "%s", bound_token(&w, &key, ""));
+  call_as(&w, "DPoP", token, prove(&w, &key, token, NULL), &out);
+  snprintf(nonce, sizeof nonce, "%s", out.nonce);
+  call_as(&w, "DPoP", token, prove(&w, &key, token, &(saying){.nonce = nonce}), &out);
+  assert_int_equal(out.status, 200);
+  idem__identity_share(w.server, other);
+  call_as(&w, "DPoP", token, prove(&w, &key, token, &(saying){.nonce = nonce}), &out);
+  expect_refusal(&out, "a nonce of the old store", "use_dpop_nonce", "nonce");
+  assert_string_not_equal(out.nonce, nonce);
+  snprintf(nonce, sizeof nonce, "%s", out.nonce);
+  call_as(&w, "DPoP", token, prove(&w, &key, token, &(saying){.nonce = nonce}), &out);
+  assert_int_equal(out.status, 200);
+  jwt_key_free(&key);
+  close_world(&w);
+}
+
 static void nonces_are_asked_for_and_given(void **state) {
   (void)state;
   world w;
@@ -565,6 +592,7 @@ int main(void) {
       cmocka_unit_test(forged_proofs_are_refused),
       cmocka_unit_test(every_jws_has_one_spelling),
       cmocka_unit_test(nonces_are_asked_for_and_given),
+      cmocka_unit_test(nonces_follow_a_store_that_has_lost_what_it_held),
       cmocka_unit_test(a_flood_of_proofs_is_the_callers_own_trouble),
       cmocka_unit_test(offers_are_told),
       cmocka_unit_test(behind_a_proxy_the_url_of_the_resource_counts),
