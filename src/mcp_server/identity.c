@@ -1,5 +1,5 @@
 /* identity.c - see identity.h. Nobody is told when a store loses what it held: it is noticed by who finds its own record gone, comes
- * back after a break, or hears that another has noticed. */
+ * back after a break, or hears that another has noticed; of a store of several parts by who misses the mark in one. */
 #include "identity.h"
 #include "server.h"
 #include "task.h"
@@ -89,6 +89,7 @@ static void tell_loss(idem__mcp_worker *worker) {
   idem__metrics_add(idem__worker_metrics(worker), IDEM__M_STORE_EMPTIED, 1);
   idem_logf(server->opts.log, IDEM_LOG_WARN, "the store has lost what it held", "%s",
             "sessions, keys and their answers are gone; who names them is told so");
+  idem__identity_mark_all(server);
   idem__tasks_write_again(server);
   atomic_store(&server->node.look, true);
   idem__server_wake(server);
@@ -114,14 +115,15 @@ static void look(idem__mcp_worker *worker);
 static void on_written(const idem__store_answer *answer, void *user) {
   writing *self = user, copy = *self;
   idem__free(&copy.worker->server->alloc, self);
-  if (answer->status == IDEM_E_EXISTS)
+  bool overtaken = answer->status == IDEM_E_EXISTS || answer->status == IDEM_E_STATE;
+  if (overtaken || answer->status == IDEM_E_NOTFOUND)
     look(copy.worker); /* another was faster: its is the one */
   else
     end_looking(copy.worker, answer->status == IDEM_OK ? copy.secret : NULL);
 }
 
-/* A new one: whoever asks for what the old one held must hear that it is gone. */
-static void write_new(idem__mcp_worker *worker) {
+/* A new one: whoever asks for what the old one held must hear that it is gone. `expect`: the version of the old one's record, if that is there. */
+static void write_new(idem__mcp_worker *worker, uint64_t expect) {
   idem_server *server = worker->server;
   writing *self = idem__malloc(&server->alloc, sizeof *self);
   if (!self) {
@@ -133,16 +135,35 @@ static void write_new(idem__mcp_worker *worker) {
   idem__store_op op = idem__identity_op(IDEM__STORE_PUT);
   op.bytes = self->secret;
   op.len = sizeof self->secret;
+  op.expect = expect;
   op.done = on_written;
   op.user = self;
   idem__store_submit(server->store, worker->store_queue, &op, NULL);
 }
 
+/* What a part held is gone, and nobody knows what that was: keys of calls that ran, too. So it is another store. */
+static void on_marks_seen(idem__mcp_worker *worker, bool all) {
+  idem__identity *self = &worker->server->identity;
+  if (all)
+    atomic_store(&self->looking, false);
+  else
+    write_new(worker, self->version);
+}
+
+static bool is_ours(const idem_server *server, const idem__store_answer *answer) {
+  char ours[IDEM__ONCE_STORE_ID + 1];
+  idem__server_keys_name(server, ours);
+  return idem__identity_judge(ours, answer) == IDEM_OK;
+}
+
 static void on_looked(const idem__store_answer *answer, void *user) {
   idem__mcp_worker *worker = user;
   bool fits = answer->status == IDEM_OK && answer->len == IDEM__STATE_KEY_BYTES;
+  worker->server->identity.version = answer->version;
   if (answer->status == IDEM_E_NOTFOUND)
-    write_new(worker);
+    write_new(worker, IDEM__STORE_ABSENT);
+  else if (fits && is_ours(worker->server, answer))
+    idem__identity_look_at_marks(worker, on_marks_seen);
   else
     end_looking(worker, fits ? (const uint8_t *)answer->bytes : NULL);
 }
@@ -160,8 +181,10 @@ void idem__identity_doubt(idem_server *server) {
   idem__server_wake(server);
 }
 
+/* Where there is one part our own record says enough. */
 void idem__identity_tick(idem_server *server) {
-  if (atomic_exchange(&server->identity.unknown, false))
+  bool unknown = atomic_exchange(&server->identity.unknown, false);
+  if (unknown || (server->identity.shared && server->identity.parts))
     atomic_store(&server->identity.doubted, true);
 }
 

@@ -19,6 +19,10 @@ typedef struct idem__identity {
   _Atomic bool looking;    /* the store was asked for it */
   _Atomic bool unknown;    /* ... and did not say */
   _Atomic unsigned losses; /* so often it was another */
+  uint64_t version;        /* of its record, while it is looked at */
+  /* identity_parts.c: where its store has several parts, the names of the marks in them. Before serving. */
+  unsigned parts;
+  uint16_t marks[IDEM__STORE_PARTS_MAX];
 } idem__identity;
 
 /* The record that holds it, for who reads or writes it. */
@@ -34,6 +38,15 @@ void idem__identity_deliver(idem__mcp_worker *worker);
 void idem__identity_tick(idem_server *server);
 /* A watcher of its space. */
 void idem__identity_on_change(const idem__store_change *change, void *user);
+
+/* identity_parts.c: a store of several parts has a mark in each, by which is seen that one of them has lost what it held. Names them; before
+ * serving. */
+void idem__identity_name_marks(idem_server *server);
+/* Makes those that are missing; nobody waits for it. */
+void idem__identity_mark_all(idem_server *server);
+/* Whether all are there; unless somebody knows that one is not, they are. */
+typedef void (*idem__identity_seen)(idem__mcp_worker *worker, bool all);
+void idem__identity_look_at_marks(idem__mcp_worker *worker, idem__identity_seen seen);
 
 /* Whether the store is still the one of that name: OK; STATE: it is not, or has none; else nobody knows. */
 idem_status idem__identity_judge(const char *name, const idem__store_answer *answer);

@@ -196,7 +196,9 @@ static idem_status make_store(idem_server *server) {
 idem_status idem__server_use_store(idem_server *server, idem__store *store) {
   leave_store(server);
   server->node.shares = true;
-  return join_store(server, idem__store_ref(store));
+  idem_status status = join_store(server, idem__store_ref(store));
+  if (status == IDEM_OK) idem__identity_name_marks(server);
+  return status;
 }
 
 const char *idem__server_store_name(const idem_server *server) { return server->store_name; }

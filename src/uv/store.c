@@ -119,8 +119,8 @@ static idem_status ask(idem__store *store, idem__store_op op, unsigned wait_ms, 
   return status;
 }
 
-/* Whoever comes first makes it. */
-static idem_status share_identity(idem_server *server, idem__store *store) {
+/* Whoever comes first makes it, and the marks in its parts: who comes later looks for them. */
+static idem_status share_identity(idem_server *server, idem__store *store, bool *made) {
   uint8_t secret[IDEM__STATE_KEY_BYTES];
   if (getrandom(secret, sizeof secret, 0) != (ssize_t)sizeof secret) return IDEM_E_SYS;
   idem__store_op op = idem__identity_op(IDEM__STORE_PUT);
@@ -128,6 +128,7 @@ static idem_status share_identity(idem_server *server, idem__store *store) {
   op.len = sizeof secret;
   idem_status status = ask(store, op, WAIT_MS, NULL);
   op.verb = IDEM__STORE_GET;
+  *made = status == IDEM_OK;
   if (status == IDEM_E_EXISTS) status = ask(store, op, WAIT_MS, secret);
   if (status == IDEM_OK) idem__identity_share(server, secret);
   return status;
@@ -196,10 +197,12 @@ static idem_status await_parts(idem__store *store) {
 }
 
 static idem_status use(idem_server *server, opened *self) {
-  idem_status status = share_identity(server, self->store);
+  bool made = false;
+  idem_status status = share_identity(server, self->store, &made);
   if (status == IDEM_OK) status = idem__server_use_store(server, self->store);
   if (status == IDEM_OK) status = await_node(server);
   if (status == IDEM_OK) status = await_parts(self->store);
+  if (status == IDEM_OK && made) idem__identity_mark_all(server);
   if (status != IDEM_OK)
     snprintf(self->why, sizeof self->why, "%s",
              status == IDEM_E_LIMIT      ? "its disk is full"

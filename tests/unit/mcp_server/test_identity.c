@@ -8,6 +8,7 @@
 #include "support/mcp_peer.h"
 #include "support/unit.h"
 
+#include <stdio.h>
 #include <string.h>
 
 typedef struct world {
@@ -42,18 +43,23 @@ static void lose(const world *in) {
   assert_int_equal(idem__store_ask(in->inner, &op, NULL).status, IDEM_OK);
 }
 
-static void set_up(world *in, const uint8_t *state_key) {
-  assert_int_equal(idem__store_memory_new(&(idem__store_memory_opts){0}, &in->inner), IDEM_OK);
-  in->later = later_store_new(in->inner, &(later_store_opts){.seed = 1});
-  put(in, first, IDEM__STORE_ABSENT);
+static void join(world *in, idem__store *store, const uint8_t *state_key) {
   for (int i = 0; i < 2; i++) {
     idem_server_opts opts = {
         .random = count_up, .state_key = i ? state_key : NULL, .state_key_len = sizeof first};
     in->servers[i] = mcp_test_server(&opts);
     idem__identity_share(in->servers[i], first);
-    assert_int_equal(idem__server_use_store(in->servers[i], in->later), IDEM_OK);
+    assert_int_equal(idem__server_use_store(in->servers[i], store), IDEM_OK);
+    if (!i) idem__identity_mark_all(in->servers[i]); /* as who made the store does */
     mcp_peer_open(&in->peers[i], in->servers[i], "2025-11-25");
   }
+}
+
+static void set_up(world *in, const uint8_t *state_key) {
+  assert_int_equal(idem__store_memory_new(&(idem__store_memory_opts){0}, &in->inner), IDEM_OK);
+  in->later = later_store_new(in->inner, &(later_store_opts){.seed = 1});
+  put(in, first, IDEM__STORE_ABSENT);
+  join(in, in->later, state_key);
 }
 
 static void tear_down(world *in) {
@@ -176,6 +182,65 @@ static void a_repetition_is_of_the_store_that_it_names(void **state) {
   tear_down(&in);
 }
 
+/* -------------------------------------------------------- one part of several */
+
+enum { PARTS = 5 };
+
+static void set_up_parts(world *in) {
+  idem__store *parts[PARTS], *spread;
+  for (int i = 0; i < PARTS; i++)
+    assert_int_equal(idem__store_memory_new(&(idem__store_memory_opts){0}, &parts[i]), IDEM_OK);
+  assert_int_equal(
+      idem__store_spread_new(&(idem__store_spread_opts){.parts = parts, .count = PARTS}, &spread),
+      IDEM_OK);
+  *in = (world){.inner = spread, .later = spread};
+  idem__store_op op = idem__identity_op(IDEM__STORE_PUT);
+  op.bytes = first;
+  op.len = sizeof first;
+  idem__store_run(spread, &op);
+  join(in, spread, NULL);
+}
+
+/* What it held of us, as far as we look for it. */
+static void lose_part(const world *in, unsigned part) {
+  char name[16];
+  const idem__identity *identity = &in->servers[0]->identity;
+  int len = snprintf(name, sizeof name, "part-%u", identity->marks[part]);
+  idem__store_op op = {.verb = IDEM__STORE_REMOVE,
+                       .space = IDEM__STORE_KEYS,
+                       .name = name,
+                       .name_len = (size_t)len,
+                       .expect = IDEM__STORE_ANY};
+  assert_int_equal(idem__store_ask(idem__store_spread_at(in->inner, part), &op, NULL).status,
+                   IDEM_OK);
+}
+
+static void renew(const world *in) {
+  for (int round = 0; round < 4; round++) {
+    for (int i = 0; i < 2; i++) {
+      if (round == 0) idem__identity_tick(in->servers[i]);
+      idem__worker_deliver(in->servers[i]->own_worker);
+    }
+  }
+}
+
+static void each_part_that_lost_what_it_held_is_noticed(void **state) {
+  (void)state;
+  for (unsigned part = 0; part < PARTS; part++) {
+    world in;
+    set_up_parts(&in);
+    assert_int_equal(in.servers[0]->identity.parts, PARTS);
+    for (int i = 0; i < 3; i++) renew(&in);
+    expect_losses(&in, 0);
+    lose_part(&in, part);
+    for (int i = 0; i < 3; i++) renew(&in);
+    expect_losses(&in, 1);
+    assert_false(is(in.servers[0], first));
+    assert_true(agree(&in));
+    tear_down(&in);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_is_in_doubt_and_holds_changes_nothing),
@@ -183,6 +248,7 @@ int main(void) {
       cmocka_unit_test(a_key_that_the_program_chose_stays),
       cmocka_unit_test(a_store_that_does_not_say_is_asked_again),
       cmocka_unit_test(a_repetition_is_of_the_store_that_it_names),
+      cmocka_unit_test(each_part_that_lost_what_it_held_is_noticed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
