@@ -170,7 +170,17 @@ void idem__node_meet(idem_server *server, const char *id) {
   if (fresh) atomic_store(&node->look, true);
 }
 
-/* What one that comes or changes says of itself stands in its record, which is looked at soon. */
+/* With the lock held: what one that comes or changes says of itself stands in its record, which is looked at soon. */
+static void note_comer(idem__node *node, const char *id) {
+  for (size_t i = 0; i < node->comer_count; i++)
+    if (memcmp(node->comers[i], id, IDEM__NODE_ID) == 0) return;
+  if (node->comer_count < IDEM__NODE_COMERS)
+    memcpy(node->comers[node->comer_count++], id, IDEM__NODE_ID);
+  else
+    atomic_store(&node->look, true);
+  atomic_store(&node->comes, true);
+}
+
 void idem__node_seen(idem_server *server, const char *id, size_t len, bool lives) {
   idem__node *node = &server->node;
   uint32_t number = len == IDEM__NODE_ID ? idem__node_number_of(id) : 0, kinds = 0;
@@ -182,12 +192,11 @@ void idem__node_seen(idem_server *server, const char *id, size_t len, bool lives
   else if (known)
     kinds = forget(node, known);
   bool own = memcmp(id, node->id, IDEM__NODE_ID) == 0;
+  if (lives && !own && node->shares) note_comer(node, id);
   idem__lock_give(&node->lock);
   if (own || !node->shares) return;
   if (kinds) idem__server_tell_lists(server, kinds);
-  if (!lives) return;
-  atomic_store(&node->look, true);
-  idem__server_wake(server);
+  if (lives) idem__server_wake(server);
 }
 
 void idem__node_join(idem_server *server) {

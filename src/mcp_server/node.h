@@ -31,6 +31,9 @@ typedef struct idem__other_nodes {
   size_t count, room;
 } idem__other_nodes;
 
+/* Whose records are read by their names; were there more at once all are listed. */
+#define IDEM__NODE_COMERS 8u
+
 typedef struct idem__node {
   char id[IDEM__NODE_ID + 1];  /* "": it has no store yet */
   bool shares;                 /* its store is not its own alone */
@@ -41,7 +44,11 @@ typedef struct idem__node {
   idem__lock lock;         /* the lists and the others */
   idem__node_lists lists;  /* as its record says */
   char value[IDEM__NODE_VALUE];
-  idem__other_nodes others;   /* those that live, this one among them */
+  idem__other_nodes others; /* those that live, this one among them */
+  char comers[IDEM__NODE_COMERS]
+             [IDEM__NODE_ID]; /* who came or changed, and was not looked at yet */
+  size_t comer_count;
+  _Atomic bool comes;         /* there are some */
   _Atomic bool lists_changed; /* the record does not say so yet */
   _Atomic bool look;          /* at the others' records */
   _Atomic unsigned awaited;   /* so many wait for one of them: it is looked at them more often */

@@ -63,12 +63,12 @@ uint32_t idem__node_missed(const idem__node *node, const idem__other_node *gone)
 }
 
 /* One of an older version has no lists in its record. */
-static bool read_lists(const idem__store_item *item, idem__node_lists *lists) {
+static bool read_lists(const char *bytes, size_t len, idem__node_lists *lists) {
   char text[IDEM__NODE_VALUE], *at = text;
-  if (item->len != sizeof text - 1) return false;
-  memcpy(text, item->bytes, item->len);
-  text[item->len] = '\0';
-  if (strspn(text, "0123456789abcdef ") != item->len) return false;
+  if (len != sizeof text - 1) return false;
+  memcpy(text, bytes, len);
+  text[len] = '\0';
+  if (strspn(text, "0123456789abcdef ") != len) return false;
   for (size_t i = 0; i < IDEM__LIST_KINDS; i++) lists->digests[i] = strtoull(at, &at, 16);
   return true;
 }
@@ -91,7 +91,7 @@ static bool see(const idem__store_item *item, void *user) {
   idem__other_node *one = &self->found.list[self->found.count++];
   *one = (idem__other_node){.number = idem__node_number_of(item->name), .seen_ms = self->asked_ms};
   memcpy(one->id, item->name, IDEM__NODE_ID);
-  one->told = read_lists(item, &one->lists);
+  one->told = read_lists(item->bytes, item->len, &one->lists);
   return true;
 }
 
@@ -141,11 +141,23 @@ static void on_looked(const idem__store_answer *answer, void *user) {
   idem__server_wake(server);
 }
 
+/* Who is listed among all need not be read by itself. */
+static size_t take_comers(idem__node *node, char ids[IDEM__NODE_COMERS][IDEM__NODE_ID]) {
+  atomic_store(&node->comes, false);
+  idem__lock_take(&node->lock);
+  size_t count = node->comer_count;
+  if (ids) memcpy(ids, node->comers, sizeof node->comers);
+  node->comer_count = 0;
+  idem__lock_give(&node->lock);
+  return count;
+}
+
 static void look(idem__mcp_worker *worker) {
   idem_server *server = worker->server;
   idem__node *node = &server->node;
   if (atomic_exchange(&node->looking, true)) return;
   atomic_store(&node->look, false);
+  (void)take_comers(node, NULL);
   looking *self = idem__calloc(&server->alloc, sizeof *self);
   if (!self) {
     atomic_store(&node->looking, false);
@@ -163,10 +175,58 @@ static void look(idem__mcp_worker *worker) {
   idem__store_submit(server->store, worker->store_queue, &op, NULL);
 }
 
+/* ------------------------------------------------------------------- one that came */
+
+typedef struct greeting {
+  idem__mcp_worker *worker;
+  char id[IDEM__NODE_ID];
+} greeting;
+
+/* With the lock held: as it says of itself; the lists that our peers should look at again. */
+static uint32_t take_one(idem__node *node, const greeting *self, const idem__store_answer *answer) {
+  idem__other_node one = {.number = idem__node_number_of(self->id)};
+  idem__other_node *known = idem__other_nodes_find(&node->others, one.number);
+  one.told = read_lists(answer->bytes, answer->len, &one.lists);
+  uint32_t kinds = news_of(node, &one);
+  if (known) known->told = one.told;
+  if (known) known->lists = one.lists;
+  return kinds;
+}
+
+/* Where nobody knows, all are looked at with the next renewal. */
+static void on_greeted(const idem__store_answer *answer, void *user) {
+  greeting self = *(greeting *)user;
+  idem_server *server = self.worker->server;
+  uint32_t kinds = 0;
+  idem__free(&server->alloc, user);
+  idem__lock_take(&server->node.lock);
+  if (answer->status == IDEM_OK) kinds = take_one(&server->node, &self, answer);
+  idem__lock_give(&server->node.lock);
+  if (answer->status == IDEM_E_NOTFOUND) idem__node_seen(server, self.id, IDEM__NODE_ID, false);
+  if (kinds) idem__server_tell_lists(server, kinds);
+}
+
+/* A node reads the record of who comes, and not those of all: of many nodes that start one after another each would have read all. */
+static void greet(idem__mcp_worker *worker) {
+  idem_server *server = worker->server;
+  char ids[IDEM__NODE_COMERS][IDEM__NODE_ID];
+  size_t count = take_comers(&server->node, ids);
+  for (size_t i = 0; i < count; i++) {
+    greeting *self = idem__malloc(&server->alloc, sizeof *self);
+    if (!self) continue;
+    self->worker = worker;
+    memcpy(self->id, ids[i], sizeof self->id);
+    idem__node_find(server, worker->store_queue, self->id, on_greeted, self);
+  }
+}
+
 void idem__node_deliver(idem__mcp_worker *worker) {
   idem__node *node = &worker->server->node;
   if (!node->shares) return;
   if (atomic_exchange(&node->lists_changed, false) && take(worker->server))
     idem__node_put(worker->server);
-  if (atomic_load(&node->look)) look(worker);
+  if (atomic_load(&node->look))
+    look(worker);
+  else if (atomic_load(&node->comes))
+    greet(worker);
 }
