@@ -160,7 +160,8 @@ static const char *first_words(const call_trouble *why) {
   switch (why->status) {
   case IDEM_E_TIMEOUT: return "no answer in time";
   case IDEM_E_CANCELLED: return "cancelled";
-  case IDEM_E_PROTO: return "the server breaks the protocol";
+  case IDEM_E_PROTO:
+    return http_status_of(why) ? "the server refuses" : "the server breaks the protocol";
   case IDEM_E_LIMIT: return "the server sends too much";
   default: return why->sent ? "the server is lost" : "cannot connect";
   }

@@ -10,6 +10,8 @@
 #include <string.h>
 
 #define HEAD_BYTES ((size_t)16 * 1024)
+#define REFUSAL_BYTES ((size_t)4096) /* of what a server says beside its status */
+#define SAID_BYTES 300u              /* of that are told */
 #define MOST_LIMITS 4u /* times the limit: what a message that comes fast enough may take */
 #define OUT_BYTES ((size_t)64 * 1024) /* queued frames; then the conn keeps its output */
 
@@ -17,9 +19,10 @@ struct idem__ws_client {
   idem__ws_client_opts opts;
   idem_alloc alloc;
   idem__websocket *socket; /* NULL until the handshake has succeeded */
-  idem_buf head;           /* the answer as far as it has come */
+  idem_buf head;           /* the answer as far as it has come; of a refusal, its body */
+  size_t refusal_len;      /* bytes of such a body to wait for; 0: none */
   char accept[IDEM__WEBSOCKET_ACCEPT];
-  char fault[64];
+  char fault[IDEM__WS_FAULT];
   bool leaving; /* goodbye was said */
   bool ended;   /* the conn has been told that nothing more will come */
 };
@@ -101,32 +104,59 @@ static bool lists(idem__view value, const char *wanted) {
   return false;
 }
 
-static idem_status judge_status(idem__ws_client *client, idem__view line) {
-  char text[32];
+/* 0: it is no status line. */
+static int status_of(idem__view line) {
   int status = 0;
-  if (line.len < 12 || memcmp(line.at, "HTTP/1.1 ", 9) != 0)
-    return refuse(client, "the answer is not HTTP/1.1");
+  if (line.len < 12 || memcmp(line.at, "HTTP/1.1 ", 9) != 0) return 0;
   for (size_t i = 9; i < 12; i++) {
-    if (line.at[i] < '0' || line.at[i] > '9') return refuse(client, "the answer is not HTTP/1.1");
+    if (line.at[i] < '0' || line.at[i] > '9') return 0;
     status = status * 10 + (line.at[i] - '0');
   }
+  return status;
+}
+
+static bool split_line(idem__view line, idem__view *name, idem__view *value) {
+  const char *colon = memchr(line.at, ':', line.len);
+  if (!colon) return false;
+  *name = (idem__view){line.at, (size_t)(colon - line.at)};
+  *value = idem__view_trim((idem__view){colon + 1, line.len - name->len - 1});
+  return true;
+}
+
+/* How much of a body to wait for: as much as its head says, and no more than is read. */
+static size_t length_said(idem__view head) {
+  idem__view line, name, value;
+  size_t len = 0;
+  while (next_line(&head, &line)) {
+    if (!split_line(line, &name, &value) || !idem__view_eq(name, "content-length")) continue;
+    for (size_t i = 0; i < value.len && idem__is_digit(value.at[i]) && len < REFUSAL_BYTES; i++)
+      len = len * 10 + (size_t)(value.at[i] - '0');
+  }
+  return len < REFUSAL_BYTES ? len : REFUSAL_BYTES;
+}
+
+static idem_status judge_status(idem__ws_client *client, idem__view line, idem__view head) {
+  int status = status_of(line);
+  if (!status) return refuse(client, "the answer is not HTTP/1.1");
   if (status == 101) return IDEM_OK;
   const char *words = idem__http_reason(status);
-  snprintf(text, sizeof text, "HTTP status %d", status);
-  return refuse(client, words ? words : text);
+  client->refusal_len = length_said(head);
+  if (words)
+    snprintf(client->fault, sizeof client->fault, "HTTP %s", words);
+  else
+    snprintf(client->fault, sizeof client->fault, "HTTP %d", status);
+  return IDEM_E_PROTO;
 }
 
 static idem_status judge_head(idem__ws_client *client, size_t len) {
   idem__view head = {client->head.data, len}, line;
   bool upgrade = false, connection = false, digest = false;
   if (!next_line(&head, &line)) return refuse(client, "the answer is not HTTP/1.1");
-  idem_status status = judge_status(client, line);
+  idem_status status = judge_status(client, line, head);
   if (status != IDEM_OK) return status;
   while (next_line(&head, &line)) {
-    const char *colon = memchr(line.at, ':', line.len);
-    if (!colon) return refuse(client, "a header without a colon");
-    idem__view name = {line.at, (size_t)(colon - line.at)};
-    idem__view value = idem__view_trim((idem__view){colon + 1, line.len - name.len - 1});
+    idem__view name, value;
+    if (!split_line(line, &name, &value)) return refuse(client, "a header without a colon");
     if (idem__view_eq(name, "upgrade")) upgrade |= lists(value, "websocket");
     if (idem__view_eq(name, "connection")) connection |= lists(value, "upgrade");
     if (idem__view_eq(name, "sec-websocket-accept"))
@@ -137,6 +167,43 @@ static idem_status judge_head(idem__ws_client *client, size_t len) {
       return refuse(client, "the server chose what was not offered");
   }
   return upgrade && connection && digest ? IDEM_OK : refuse(client, "the handshake is not proven");
+}
+
+/* ---------------------------------------------------------------------- a refusal */
+
+/* The message of a JSON-RPC error, else what came. */
+static idem__view words_of(const idem_buf *body, yyjson_doc *doc) {
+  yyjson_val *error = yyjson_obj_get(yyjson_doc_get_root(doc), "error");
+  yyjson_val *message = yyjson_obj_get(error, "message");
+  if (yyjson_is_str(message)) return (idem__view){yyjson_get_str(message), yyjson_get_len(message)};
+  idem__view words = {body->data, body->len};
+  while (words.len && strchr("\r\n", words.at[words.len - 1])) words.len--;
+  return words;
+}
+
+/* "HTTP 403 Forbidden: " and what the server says of it, in one line. */
+static void tell_words(idem__ws_client *client) {
+  yyjson_alc alc = idem__json_alc(&client->alloc);
+  yyjson_doc *doc = yyjson_read_opts(client->head.data, client->head.len, 0, &alc, NULL);
+  idem__view words = words_of(&client->head, doc);
+  char said[4 * SAID_BYTES + 4];
+  idem_buf line;
+  idem_buf_fixed(&line, said, sizeof said - 1);
+  size_t at = strlen(client->fault);
+  if (words.len && idem_text_escape(&line, words.at, words.len, SAID_BYTES) == IDEM_OK)
+    snprintf(client->fault + at, sizeof client->fault - at, ": %.*s", (int)line.len, line.data);
+  yyjson_doc_free(doc);
+}
+
+static idem_status feed_refusal(idem__ws_client *client, const char *data, size_t len) {
+  size_t missing = client->refusal_len - client->head.len;
+  if (len && idem_buf_put(&client->head, data, len < missing ? len : missing) != IDEM_OK)
+    return IDEM_E_NOMEM;
+  if (client->head.len < client->refusal_len) return IDEM_OK;
+  tell_words(client);
+  client->refusal_len = 0;
+  idem_buf_deinit(&client->head);
+  return IDEM_E_PROTO;
 }
 
 /* ----------------------------------------------------------------------- messages */
@@ -204,11 +271,13 @@ static idem_status feed_head(idem__ws_client *client, const char *data, size_t l
   if (status == IDEM_OK) status = open_socket(client);
   idem_buf_deinit(&client->head);
   size_t used = end - before;
+  if (client->refusal_len) return feed_refusal(client, data + used, len - used);
   if (status != IDEM_OK || used == len) return status;
   return feed_frames(client, data + used, len - used);
 }
 
 idem_status idem__ws_client_feed(idem__ws_client *client, const char *data, size_t len) {
+  if (client->refusal_len) return feed_refusal(client, data, len);
   if (client->fault[0]) return IDEM_E_PROTO;
   return client->socket ? feed_frames(client, data, len) : feed_head(client, data, len);
 }

@@ -32,7 +32,8 @@ uint64_t idem__ws_client_due(idem__ws_client *client, uint64_t now_ms, uint64_t 
 /* Makes frames of the conn's output while `out` has room; says goodbye once the conn is done. */
 idem_status idem__ws_client_pump(idem__ws_client *client);
 bool idem__ws_client_open(const idem__ws_client *client); /* the handshake has succeeded */
-/* Why it has not: "401 Unauthorized", a sentence, or "". */
+/* Why it has not: "HTTP 401 Unauthorized: " and what the server said of it, a sentence, or "". */
+#define IDEM__WS_FAULT 512
 const char *idem__ws_client_fault(const idem__ws_client *client);
 
 #endif

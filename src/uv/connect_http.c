@@ -111,7 +111,7 @@ static bool asker_is_open(const idem__peer *peer) {
 }
 
 static const char *asker_fault(const idem__peer *peer) {
-  return idem_status_text(peer->open_failure);
+  return peer->open_failure == IDEM_OK ? "" : idem_status_text(peer->open_failure);
 }
 
 static void asker_free(idem__peer *peer) { idem__http_client_free(peer->codec_state); }

@@ -109,15 +109,20 @@ static void on_stderr(idem_conn *conn, const char *data, size_t len, void *user)
   if (client->opts.on_stderr) client->opts.on_stderr(client, data, len, client->opts.user);
 }
 
+/* A program that was started again may be gone before its conn is there: how it went the first time is known. */
+static const char *why_not(const joint *self, idem_status status) {
+  const char *fault = status == IDEM_E_PROTO ? self->runtime->fault : NULL;
+  if (self->reason[0]) return self->reason;
+  return fault && *fault ? fault : idem_status_text(status);
+}
+
 static void on_conn(idem_conn *conn, idem_status status, void *user) {
   joint *self = user;
   self->connecting = false;
   self->conn = conn;
   if (!conn) {
     self->failure = status;
-    /* A program that was started again may be gone before its conn is there: how it went the first time is known. */
-    idem__mcp_client_fail(self->client, status,
-                          self->reason[0] ? self->reason : idem_status_text(status));
+    idem__mcp_client_fail(self->client, status, why_not(self, status));
     be_over(self);
   } else if (self->client->closing) {
     idem_conn_close(conn);

@@ -4,6 +4,7 @@
 #include "uv/runtime.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #define LAST_MS 5000 /* for a server to read anything of what a closed client has left for it */
@@ -77,19 +78,29 @@ static idem_status opening_failure(const idem__peer *peer) {
   if (peer->open_failure != IDEM_OK) return peer->open_failure;
   if (peer->driver.late) return IDEM_E_TIMEOUT;
   if (*wire_fault(peer)) return IDEM_E_SYS;
-  return peer->driver.failed || peer->broken ? IDEM_E_PROTO : IDEM_E_CLOSED;
+  bool refused = peer->codec && *peer->codec->fault(peer); /* and ended before all was said */
+  return peer->driver.failed || peer->broken || refused ? IDEM_E_PROTO : IDEM_E_CLOSED;
+}
+
+static void tell_failure(idem__runtime *runtime, idem_ready_fn on_ready, idem_status failure,
+                         const char *fault, void *user) {
+  runtime->fault = fault;
+  on_ready(NULL, failure, user);
+  runtime->fault = NULL;
 }
 
 /* The conn goes before whoever waited for it is told, so that he may do what he likes. */
 static void release_conn(idem__peer *peer) {
   idem_conn *conn = peer->conn;
   idem_ready_fn on_ready = peer->on_ready;
+  char fault[IDEM__FAULT];
   if (!conn) return;
   idem_status failure = opening_failure(peer);
+  snprintf(fault, sizeof fault, "%s", fault_of(peer));
   if (!peer->reason.text)
     peer->reason.text = peer->driver.eof ? "the peer ended its side" : "closed";
   if (on_ready)
-    note(peer, IDEM_LOG_WARN, "cannot connect", fault_of(peer));
+    note(peer, IDEM_LOG_WARN, "cannot connect", fault);
   else
     note(peer, IDEM_LOG_DEBUG, "connection closed", peer->reason.text);
   if (!on_ready && peer->opts->on_close) peer->opts->on_close(conn, peer->opts->user);
@@ -100,7 +111,7 @@ static void release_conn(idem__peer *peer) {
   idem__unfinished_forget(&peer->driver.runtime->unfinished, &peer->unfinished);
   idem_conn_free(conn);
   idem__metrics_add(peer->opts->metrics, IDEM__M_CONNECTIONS_CLOSED, 1);
-  if (on_ready) on_ready(NULL, failure, peer->ready_user);
+  if (on_ready) tell_failure(peer->driver.runtime, on_ready, failure, fault, peer->ready_user);
 }
 
 static void peer_close(idem__driver *driver) {

@@ -82,6 +82,7 @@ struct idem__runtime {
   idem_list openings;          /* the peers whose handshakes began there, over or not */
   idem__unfinished unfinished; /* of all who listen there, HTTP or not */
   idem__heap deadlines;
+  const char *fault;              /* of the peer whose on_ready runs with a failure; else NULL */
   bool lent;                      /* somebody has the loop and may have put handles there */
   uint64_t armed_ms;              /* when `timer` fires; UINT64_MAX: it does not */
   uint64_t trim_ms;               /* when to give memory back; UINT64_MAX: nothing was taken */
@@ -89,6 +90,7 @@ struct idem__runtime {
   idem__fetcher *fetcher;         /* libcurl, once it was needed: see fetcher.c */
 };
 
+#define IDEM__FAULT 512 /* bytes of a sentence that says what kept a peer from opening */
 #define IDEM__READ_BYTES ((size_t)64 * 1024)
 
 idem__runtime *idem__runtime_find(const uv_loop_t *loop); /* NULL: there is none */

@@ -167,13 +167,35 @@ static void a_call_is_answered_at_any_split(void **state) {
   }
 }
 
+/* It is not waited for, and no more of it is told than fits a line. */
+static void a_long_refusal_is_cut(void **state) {
+  (void)state;
+  static const char head[] = "HTTP/1.1 503 Busy\r\nContent-Length: 99999999999999999999\r\n\r\n";
+  char words[5000];
+  memset(words, 'x', sizeof words);
+  world in;
+  assert_int_equal(open_world(&in, NULL, NULL), IDEM_OK);
+  assert_int_equal(feed(&in, head, sizeof head - 1, sizeof head), IDEM_OK);
+  assert_string_equal(idem__ws_client_fault(in.client), "HTTP 503 Service Unavailable");
+  assert_int_equal(feed(&in, words, 4000, 4000), IDEM_OK);
+  assert_int_equal(feed(&in, words, 200, 200), IDEM_E_PROTO);
+  assert_int_equal(strlen(idem__ws_client_fault(in.client)), 30 + 300 + 3);
+  close_world(&in);
+}
+
 static void an_unproven_answer_is_refused(void **state) {
   (void)state;
   static const struct {
     const char *text, *fault;
   } cases[] = {
-      {"HTTP/1.1 403 Go away\r\n\r\n", "403 Forbidden"},
-      {"HTTP/1.1 499 Odd\r\n\r\n", "HTTP status 499"},
+      {"HTTP/1.1 403 Go away\r\n\r\n", "HTTP 403 Forbidden"},
+      {"HTTP/1.1 403 Go away\r\nContent-Length: 0\r\n\r\n", "HTTP 403 Forbidden"},
+      {"HTTP/1.1 403 Go away\r\nContent-Length: 9\r\n\r\nno\x1b[2J\nx\n",
+       "HTTP 403 Forbidden: no\\x1b[2J\\nx"},
+      {"HTTP/1.1 401 No\r\nContent-Length: 40\r\n\r\n{\"error\":{\"code\":1,\"message\":\"who "
+       "now\"}}",
+       "HTTP 401 Unauthorized: who now"},
+      {"HTTP/1.1 499 Odd\r\ncontent-length: 2\r\n\r\n[]", "HTTP 499: []"},
       {"HTTP/1.0 101 Old\r\n\r\n", "the answer is not HTTP/1.1"},
       {"HTTP/1.1 1x1 Odd\r\n\r\n", "the answer is not HTTP/1.1"},
       {"\r\n\r\n", "the answer is not HTTP/1.1"},
@@ -221,6 +243,7 @@ int main(void) {
       cmocka_unit_test(the_question_is_whole),
       cmocka_unit_test(a_call_is_answered_at_any_split),
       cmocka_unit_test(an_unproven_answer_is_refused),
+      cmocka_unit_test(a_long_refusal_is_cut),
       cmocka_unit_test(nothing_leaks_whatever_fails),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
