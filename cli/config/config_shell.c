@@ -59,7 +59,7 @@ static const interpreter interpreters[] = {
      "sed takes no values; use awk with [\"-v\", \"name={name}\"], or a script of your own"},
     {" psql ", CODE_FLAG, "c", " --command ", "", true, 0,
      "give the SQL as \"stdin\" with :'name' in it, and the value by [\"-v\", \"name={name}\"]"},
-    {" mysql mariadb ", CODE_FLAG, "e", " --execute ", "", true, 0,
+    {" mysql mariadb ", CODE_FLAG, "e", " --execute --init-command ", "", true, 0,
      "mysql takes no values; use a script of your own that binds them"},
     {" sqlite3 ", CODE_BEHIND, "", " -cmd --cmd ", "", false, 0,
      "a tool with \"database\" and \"query\" binds it as :name"},
@@ -93,6 +93,7 @@ static const interpreter interpreters[] = {
      " --compress-program --filter --unzip-command -TT "
      "-P --pager -H --html -z ",
      "", true, 0, BY_SCRIPT},
+    {" ansible ", CODE_FLAG, "a", " --args ", "", true, 0, BY_SCRIPT},
     {" nc ncat netcat ", CODE_FLAG, "ec", " --exec --sh-exec --lua-exec ", "", true, 0, BY_SCRIPT},
     {" socat tmux screen ", CODE_ALL, "", " ", "", false, 0, BY_SCRIPT},
     {" nix-shell ", CODE_FLAG, "pE", " --run --command ", "", true, 0, BY_SCRIPT},
@@ -114,7 +115,7 @@ static const interpreter interpreters[] = {
   "strace ltrace setarch linux32 linux64 i386 x86_64 setpriv nsenter capsh systemd-run bwrap "     \
   "firejail fakeroot proot valgrind perf gdb numactl cgexec xvfb-run dbus-run-session pkexec sg "  \
   "machinectl runcon unbuffer rlwrap gosu su-exec tini dumb-init chpst softlimit nix-shell "       \
-  "nerdctl "                                                                                       \
+  "nerdctl docker-compose oc lxc incus multipass toolbox "                                         \
   "lxc-attach systemd-inhibit choom uclampset chronic ifne entr toybox ip "
 
 /* Programs that run none of their words. Any other may: behind it a shell with its flag counts. */

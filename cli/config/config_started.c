@@ -1,5 +1,5 @@
-/* config_started.c - a value must not say which program or which script is run: `timeout 5 {name}`, `sh {name}`. One that is
- * one of some ("enum") may. What is not known of a program's words is let pass. */
+/* config_started.c - a value must not say which program or which script is run: `timeout 5 {name}`, `sh {name}`,
+ * `docker exec box {name}`, `psql -f {name}`. One that is one of some ("enum") may. What is not known of a program's words is let pass. */
 #include "config_shell.h"
 
 #include <string.h>
@@ -13,45 +13,117 @@ typedef struct starter {
   unsigned own;       /* plain words of its own before it */
   bool settings;      /* NAME=value may stand before it */
   bool script;
+  const char *commands; /* with which it does, and with no other; NULL: it always does */
 } starter;
+
+/* Words before such a command: docker compose exec, ip netns exec, uv tool run. */
+#define GROUPS " compose container netns tool "
+
+#define BOX_LONGS                                                                                  \
+  " --env --env-file --user --workdir --detach-keys --host --context --file --project-name "       \
+  "--namespace --container --index "
+#define RUN_LONGS                                                                                  \
+  " --env --env-file --user --workdir --host --context --file --project-name --volume --mount "    \
+  "--name --network --publish --hostname --memory --cpus --label --platform --pull --add-host "    \
+  "--entrypoint --cap-add --cap-drop --device --tmpfs --security-opt --restart --dns --gpus "      \
+  "--ulimit "
 
 static const starter starters[] = {
     {" nohup setsid setpriv valgrind chronic ifne busybox toybox linux32 linux64 tini dumb-init "
-     "dbus-run-session systemd-inhibit ",
-     "", "", NULL, 0, false, false},
-    {" timeout ", "ks", "", NULL, 1, false, false},
-    {" nice ", "n", "", NULL, 0, false, false},
-    {" ionice ", "cn", "pPu", NULL, 0, false, false},
-    {" choom uclampset ", "nmM", "p", NULL, 0, false, false},
-    {" taskset chrt ", "TPD", "pm", NULL, 1, false, false},
-    {" stdbuf ", "ioe", "", NULL, 0, false, false},
-    {" time ", "fo", "", NULL, 0, false, false},
-    {" env ", "uCS", "", NULL, 0, true, false},
-    {" sudo ", "ugCDRTpUrth", "levK", NULL, 0, true, false},
-    {" doas ", "uC", "L", NULL, 0, false, false},
-    {" flock ", "wE", "cu", NULL, 1, false, false},
-    {" chroot gosu su-exec setarch ", "", "", NULL, 1, false, false},
-    {" strace ltrace ", "aAbDeEFIlnoOpPsSuUwxX", "", NULL, 0, false, false},
-    {" fakeroot ", "lisb", "", NULL, 0, false, false},
+     "dbus-run-session systemd-inhibit entr firejail pkexec unbuffer rlwrap ",
+     "", "", NULL, 0, false, false, NULL},
+    {" timeout ", "ks", "", NULL, 1, false, false, NULL},
+    {" nice ", "n", "", NULL, 0, false, false, NULL},
+    {" ionice ", "cn", "pPu", NULL, 0, false, false, NULL},
+    {" choom uclampset ", "nmM", "p", NULL, 0, false, false, NULL},
+    {" taskset chrt ", "TPD", "pm", NULL, 1, false, false, NULL},
+    {" stdbuf ", "ioe", "", NULL, 0, false, false, NULL},
+    {" time ", "fo", "", NULL, 0, false, false, NULL},
+    {" env ", "uCS", "", NULL, 0, true, false, NULL},
+    {" sudo ", "ugCDRTpUrth", "levK", NULL, 0, true, false, NULL},
+    {" doas ", "uC", "L", NULL, 0, false, false, NULL},
+    {" flock ", "wE", "cu", NULL, 1, false, false, NULL},
+    {" chroot gosu su-exec setarch ", "", "", NULL, 1, false, false, NULL},
+    {" strace ltrace ", "aAbDeEFIlnoOpPsSuUwxX", "", NULL, 0, false, false, NULL},
+    {" fakeroot ", "lisb", "", NULL, 0, false, false, NULL},
+    {" prlimit ", "", "p", NULL, 0, false, false, NULL},
+    {" systemd-run ", "pEuHM", "",
+     " --property --setenv --unit --host --machine --slice --description --uid --gid --nice "
+     "--working-directory --service-type --on-active --on-boot --on-calendar ",
+     0, false, false, NULL},
+    {" unshare nsenter ", "tSGRw", "", NULL, 0, false, false, NULL},
+    {" xvfb-run ", "nepsfw", "", NULL, 0, false, false, NULL},
+    {" cgexec ", "g", "", NULL, 0, false, false, NULL},
+    {" npx bunx pnpx uvx ", "pc", "", " --package --from --with --python ", 0, false, false, NULL},
+    {" docker podman nerdctl docker-compose ", "Hcfpeuwl", "", BOX_LONGS, 1, false, false,
+     " exec "},
+    {" docker podman nerdctl docker-compose ", "Hcfpeuwlvhma", "", RUN_LONGS, 0, false, false,
+     " run create "},
+    {" kubectl oc ", "ncfls", "", BOX_LONGS, 1, false, false, " exec "},
+    {" lxc incus multipass ip ", "nT", "", BOX_LONGS, 1, false, false, " exec "},
+    {" flatpak snap toolbox ", "c", "", NULL, 0, false, false, " run "},
+    {" npm pnpm yarn ", "Cw", "", NULL, 0, false, true, " run run-script exec x dlx "},
+    {" deno ", "c", "", " --config --import-map --cert --seed --location --env-file --ext ", 0,
+     false, true, " run test bench serve eval "},
+    {" bun ", "rc", "", " --cwd --config --env-file --preload ", 0, false, true, " run x "},
+    {" uv pipx ", "p", "",
+     " --with --python --project --directory --env-file --extra --group --from --spec ", 0, false,
+     false, " run "},
+    {" go ", "C", "", " ", 0, false, true, " run generate "},
     {" sh bash dash ash ksh mksh zsh yash fish rbash ", "oO", "cs", " --rcfile --init-file ", 0,
-     false, true},
-    {" python python2 python3 pypy3 ", "WX", "cm", " ", 0, false, true},
-    {" perl ", "I", "eE", " ", 0, false, true},
-    {" ruby ", "rICE", "ec", NULL, 0, false, true},
-    {" node nodejs ", "rC", "epc", NULL, 0, false, true},
-    {" php ", "cdztS", "rlwsBREFi", NULL, 0, false, true},
-    {" lua luajit ", "el", "", " ", 0, false, true},
-    {" tclsh expect Rscript osascript ", "", "ec", NULL, 0, false, true},
+     false, true, NULL},
+    {" python python2 python3 pypy3 ", "WX", "cm", " ", 0, false, true, NULL},
+    {" perl ", "I", "eE", " ", 0, false, true, NULL},
+    {" ruby ", "rICE", "ec", NULL, 0, false, true, NULL},
+    {" node nodejs tsx ts-node ", "rC", "epc", NULL, 0, false, true, NULL},
+    {" php ", "cdztS", "rlwsBREFi", NULL, 0, false, true, NULL},
+    {" lua luajit ", "el", "", " ", 0, false, true, NULL},
+    {" java ", "", "", " ", 0, false, true, NULL},
+    {" ansible-playbook ", "ieutlM", "", NULL, 0, false, true, NULL},
+    {" crontab ", "u", "lre", " ", 0, false, true, NULL},
+    {" tclsh expect Rscript osascript julia octave guile groovy elixir racket gnuplot ", "", "ec",
+     NULL, 0, false, true, NULL},
 };
 
-static const starter *starter_of(const word_template *word) {
+/* Flags behind which stands a script, a settings file that may name programs, or code to load. */
+typedef struct loader {
+  const char *names, *letters, *words;
+  const char *valued; /* letters of its other flags that take the next word */
+  bool ends;          /* its own words end with the first that is no option, */
+  bool last;          /* or with such a flag */
+} loader;
+
+static const loader loaders[] = {
+    {" psql ", "f", " --file ", "", false, false},
+    {" vi vim nvim view ex gvim vimdiff ", "Su", " ", "", false, false},
+    {" ssh ", "FI", " ", "", false, false},
+    {" scp ", "F", " ", "", false, false},
+    {" sftp ", "Fb", " ", "", false, false},
+    {" sqlite3 duckdb ", "", " -init --init ", "", false, false},
+    {" gdb ", "", " -x --command -command ", "", false, false},
+    {" lldb ", "", " -s --source -S --source-before-file ", "", false, false},
+    {" emacs ", "", " -l --load -load --script -script ", "", false, false},
+    {" at batch ", "f", " ", "", false, false},
+    {" docker podman nerdctl docker-compose ", "", " --entrypoint ", "", false, false},
+    {" python python2 python3 pypy3 ", "m", " ", "WXc", true, true},
+    {" perl ", "mM", " ", "IeE", true, false},
+    {" ruby ", "r", " --require ", "ICEe", true, false},
+    {" node nodejs ", "r", " --require --import --loader --experimental-loader ", "Cep", true,
+     false},
+    {" lua luajit ", "l", " ", "e", true, false},
+};
+
+#define A_SCRIPT "it says which script is run; name the script, or list the choices (\"enum\")"
+#define A_PROGRAM "it says which program is run; name the program, or list the choices (\"enum\")"
+
+/* ------------------------------------------------------------------------- words */
+
+static bool is_named(const char *names, const word_template *word) {
   size_t len;
   const char *text = config_beginning(word, &len);
-  if (config_name_in(word)) return NULL;
+  if (config_name_in(word)) return false;
   len = config_base_name(&text, len);
-  for (size_t i = 0; i < sizeof starters / sizeof *starters; i++)
-    if (config_is_listed(starters[i].names, text, len)) return &starters[i];
-  return NULL;
+  return config_is_listed(names, text, len);
 }
 
 static bool is_option(const word_template *word, const char *text, size_t len) {
@@ -66,17 +138,18 @@ static bool starts_nothing(const starter *by, const char *text, size_t len) {
 }
 
 static bool may_take_next(const starter *by, const char *text, size_t len) {
-  if (len < 3 || text[1] != '-' || memchr(text, '=', len)) return false;
-  return !by->longs || config_is_listed(by->longs, text, len);
+  return !by->longs && len > 2 && text[1] == '-' && !memchr(text, '=', len);
 }
 
 static bool takes_next(const starter *by, const char *text, size_t len) {
-  return len == 2 && strchr(by->valued, text[1]);
+  if (len == 2) return strchr(by->valued, text[1]);
+  return by->longs && config_is_listed(by->longs, text, len);
 }
 
-/* The word that says what is started; `count` where there is none, or where it cannot be told. */
-static size_t started_at(const shell_check *self, size_t from, const starter *by) {
-  unsigned own = by->own;
+/* ------------------------------------------------------------------ what is started */
+
+/* The word that is the plain one behind so many others; `count` where there is none, or where it cannot be told. */
+static size_t plain_at(const shell_check *self, size_t from, const starter *by, unsigned own) {
   bool perhaps = false; /* a long flag's value */
   for (size_t i = from; i < self->count; i++) {
     size_t len;
@@ -97,18 +170,74 @@ static size_t started_at(const shell_check *self, size_t from, const starter *by
   return self->count;
 }
 
+/* By its name and its command; *from is where the words for what is started begin. A program whose command would be the value
+ * takes that for a script, if it runs scripts. */
+static const starter *starter_of(const shell_check *self, size_t at, size_t *from) {
+  for (size_t i = 0; i < sizeof starters / sizeof *starters; i++) {
+    const starter *by = &starters[i];
+    if (!is_named(by->names, self->words[at].word)) continue;
+    *from = at + 1;
+    if (!by->commands) return by;
+    size_t command = plain_at(self, at + 1, by, 0);
+    if (command < self->count && is_named(GROUPS, self->words[command].word))
+      command = plain_at(self, command + 1, by, 0);
+    if (command == self->count) continue;
+    if (by->script && config_name_in(self->words[command].word)) return by;
+    *from = command + 1;
+    if (is_named(by->commands, self->words[command].word)) return by;
+  }
+  return NULL;
+}
+
+static void refuse(shell_check *self, size_t at, bool script) {
+  const piece *name = at < self->count ? config_name_in(self->words[at].word) : NULL;
+  if (name && !config_is_closed(self, name))
+    config_refuse_word(self, &self->words[at], script ? A_SCRIPT : A_PROGRAM);
+}
+
+/* ------------------------------------------------------------------- what is loaded */
+
+/* "-f", "-Atf", "--file"; with a value in the same word "-f{name}", "--file={name}". */
+static bool is_loading(const loader *by, const char *text, size_t len, bool joined) {
+  const char *equals = memchr(text, '=', len);
+  if (config_is_listed(by->words, text, equals ? (size_t)(equals - text) : len))
+    return !joined || equals;
+  if (text[1] == '-' || !*by->letters) return false;
+  return strchr(by->letters, joined ? text[1] : text[len - 1]) != NULL;
+}
+
+static bool ends_options(const char *text, size_t len) {
+  return (len == 2 && memcmp(text, "--", 2) == 0) || (len == 6 && memcmp(text, "--args", 6) == 0);
+}
+
+static void check_loader(shell_check *self, size_t at, const loader *by) {
+  for (size_t i = at + 1; i < self->count; i++) {
+    size_t len;
+    const char *text = config_beginning(self->words[i].word, &len);
+    bool joined = config_name_in(self->words[i].word) != NULL, option = len > 1 && *text == '-';
+    if (!joined && ends_options(text, len)) return;
+    if (!option && by->ends) return;
+    if (!option) continue;
+    bool loading = is_loading(by, text, len, joined);
+    if (loading) refuse(self, joined ? i : i + 1, true);
+    if (loading && by->last) return;
+    i += !joined && (loading || (len == 2 && strchr(by->valued, text[1])));
+  }
+}
+
+static void check_loaded(shell_check *self, size_t at) {
+  for (size_t i = 0; i < sizeof loaders / sizeof *loaders; i++)
+    if (is_named(loaders[i].names, self->words[at].word)) check_loader(self, at, &loaders[i]);
+}
+
 /* One may start another: nice timeout 5 {name}. */
 void config_started(shell_check *self) {
-  const starter *by;
-  for (size_t at = 0; at < self->count && (by = starter_of(self->words[at].word));) {
-    at = started_at(self, at + 1, by);
-    const piece *name = at < self->count ? config_name_in(self->words[at].word) : NULL;
-    if (name && !config_is_closed(self, name))
-      config_refuse_word(self, &self->words[at],
-                         by->script ? "it says which script is run; name the script, or list the "
-                                      "choices (\"enum\")"
-                                    : "it says which program is run; name the program, or list "
-                                      "the choices (\"enum\")");
-    if (by->script || name) return;
+  for (size_t at = 0, from; at < self->count;) {
+    check_loaded(self, at);
+    const starter *by = starter_of(self, at, &from);
+    if (!by) return;
+    at = plain_at(self, from, by, by->own);
+    refuse(self, at, by->script);
+    if (by->script || (at < self->count && config_name_in(self->words[at].word))) return;
   }
 }
