@@ -133,11 +133,15 @@ void add_key(world *in, const char *id, const char *algorithm) {
   in->keys[in->key_count++] = jwt_key_new(id, algorithm);
 }
 
+void trust_issuer(world *in, idem_http_opts http) {
+  idem_http_issuer issuer = {.issuer = in->issuer_url};
+  open_server(in, &(idem_http_auth){.issuers = &issuer, .issuer_count = 1}, http);
+}
+
 static void open_loops(world *in, idem_http_opts http) {
   open_issuer(in);
   add_key(in, "k1", "ES256");
-  idem_http_issuer issuer = {.issuer = in->issuer_url};
-  open_server(in, &(idem_http_auth){.issuers = &issuer, .issuer_count = 1}, http);
+  trust_issuer(in, http);
 }
 
 void open_world(world *in) { open_loops(in, (idem_http_opts){0}); }
@@ -270,4 +274,11 @@ const char *token_of(const world *in, const jwt_key *key, const char *more) {
   static char token[TOKEN];
   jwt_make(token, sizeof token, key, claims_of(in, more));
   return token;
+}
+
+void expect_bad_token(world *in, const char *what, const char *token) {
+  outcome out;
+  call_with(in, token, &out);
+  if (out.status != 401 || !strstr(out.challenge, "error=\"invalid_token\""))
+    fail_msg("%s: %d %s", what, out.status, out.challenge);
 }

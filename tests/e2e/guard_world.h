@@ -51,6 +51,8 @@ void answer_held(world *in);
 /* Before open_server: warnings go to in->logged. */
 void open_log(world *in);
 void open_server(world *in, const idem_http_auth *auth, idem_http_opts http);
+/* The same with tokens of the issuer alone. */
+void trust_issuer(world *in, idem_http_opts http);
 /* Publishes one more. */
 void add_key(world *in, const char *id, const char *algorithm);
 /* An issuer with the key k1 (ES256), and a server with the tool `who`. */
@@ -70,6 +72,8 @@ idem_fetch *send_call(world *in, const char *authorization, outcome *out);
 void wait_for(world *in, const outcome *out);
 void call_with(world *in, const char *token, outcome *out);
 int status_of(world *in, const char *token);
+/* It gets 401, since the token is no good. */
+void expect_bad_token(world *in, const char *what, const char *token);
 void on_answer(const idem_fetch_answer *answer, void *user);
 /* Claims that are fine, and a token with them; in a buffer that the next call reuses. */
 const char *claims_of(const world *in, const char *more);

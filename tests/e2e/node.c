@@ -19,7 +19,7 @@ node node_of(child server) {
 node node_serve(const char *file, const char *store, ...) {
   static const char idem[] = IDEM_BIN_DIR "/idem";
   const char *argv[ARGUMENTS] = {idem, "serve", file, "--http", "127.0.0.1:0", "--store", store};
-  size_t count = 7;
+  size_t count = store ? 7 : 5;
   va_list more;
   va_start(more, store);
   for (const char *next; (next = va_arg(more, const char *)); argv[count++] = next)
@@ -44,6 +44,19 @@ int node_send(const node *self, const char *verb, const char *headers, const cha
   child_send(fd, head);
   child_send(fd, body);
   return fd;
+}
+
+int node_call(const node *self, const char *tool, const char *headers, const char *meta) {
+  char body[640], lines[512];
+  snprintf(lines, sizeof lines,
+           "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: %s\r\n%s", tool,
+           headers);
+  snprintf(body, sizeof body,
+           "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\",\"params\":{\"name\":\"%s\","
+           "\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","
+           "\"io.modelcontextprotocol/clientCapabilities\":{}%s}}}",
+           tool, meta);
+  return node_send(self, "POST /mcp", lines, body);
 }
 
 const char *node_rest(int fd) {

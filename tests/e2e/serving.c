@@ -83,6 +83,24 @@ const char *serving_call(serving *self, const char *tool, const char *arguments)
   return serving_answer(self, serving_send_call(self, tool, arguments));
 }
 
+int serving_runs(const serving *self) {
+  char path[300], line[64];
+  int count = 0;
+  serving_path(self, "out/runs", path, sizeof path);
+  FILE *file = fopen(path, "r");
+  while (file && fgets(line, sizeof line, file)) count++;
+  if (file) fclose(file);
+  return count;
+}
+
+void serving_await_runs(const serving *self, int count) {
+  uint64_t until = child_now_ms() + 60000;
+  while (serving_runs(self) < count) {
+    assert_true(child_now_ms() < until);
+    poll(NULL, 0, 5);
+  }
+}
+
 void serving_end(serving *self) {
   close(self->server.in);
   self->server.in = -1;

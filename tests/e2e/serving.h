@@ -26,6 +26,9 @@ const char *serving_ask(serving *self, const char *method, const char *params);
 /* tools/call with arguments as JSON text. */
 int serving_send_call(serving *self, const char *tool, const char *arguments);
 const char *serving_call(serving *self, const char *tool, const char *arguments);
+/* How many lines its programs have left in out/runs; and waits for so many. */
+int serving_runs(const serving *self);
+void serving_await_runs(const serving *self, int count);
 /* Ends the input, expects exit status 0, removes the folder. */
 void serving_end(serving *self);
 

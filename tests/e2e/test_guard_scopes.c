@@ -308,9 +308,7 @@ static void bearers_of_the_operators_token_may_do_everything(void **state) {
   outcome out;
   open_issuer(&w);
   add_key(&w, "k1", "ES256");
-  idem_http_issuer issuer = {.issuer = w.issuer_url};
-  open_server(&w, &(idem_http_auth){.issuers = &issuer, .issuer_count = 1},
-              (idem_http_opts){.tokens = tokens});
+  trust_issuer(&w, (idem_http_opts){.tokens = tokens});
   fill(&w);
   ask(&w, "operator-token", "tools/list", "", ASK("tools/list", ""), &out);
   assert_non_null(strstr(out.body, "secret_tool"));

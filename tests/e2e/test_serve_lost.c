@@ -8,7 +8,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* `append` leaves a line for each run; `wait` does, and ends when there is a file `go`. */
@@ -28,10 +27,8 @@ typedef struct world {
 } world;
 
 static void set_up(world *self) {
-  char path[300];
   serving_make(&self->files, config);
-  serving_path(&self->files, "out", path, sizeof path);
-  assert_int_equal(mkdir(path, 0700), 0);
+  serving_folder(&self->files, "out");
   serving_path(&self->files, "idem.json", self->path, sizeof self->path);
   assert_true(redis_server_start(&self->redis, (const char *const[]){NULL}));
   snprintf(self->store, sizeof self->store, "redis+unix:%s", self->redis.socket);
@@ -50,36 +47,15 @@ static void flush(const world *self) {
   assert_string_equal(redis_server_ask(&self->redis, "FLUSHALL"), "+OK");
 }
 
-static int runs(const world *self) {
-  char path[300], line[64];
-  int count = 0;
-  serving_path(&self->files, "out/runs", path, sizeof path);
-  FILE *file = fopen(path, "r");
-  while (file && fgets(line, sizeof line, file)) count++;
-  if (file) fclose(file);
-  return count;
-}
-
-static void await_run(const world *self, int count) {
-  uint64_t until = child_now_ms() + 60000;
-  while (runs(self) < count) {
-    assert_true(child_now_ms() < until);
-    poll(NULL, 0, 5);
-  }
-}
+static int runs(const world *self) { return serving_runs(&self->files); }
+static void await_run(const world *self, int count) { serving_await_runs(&self->files, count); }
 
 /* `repeat` names the store that it was asked of first; NULL: it is the first time. */
 static int send_call(const node *self, const char *tool, const char *key, const char *repeat) {
-  char body[640], headers[256], more[128] = "";
-  if (repeat) snprintf(more, sizeof more, ",\"idem/repeat\":\"%s\"", repeat);
-  snprintf(headers, sizeof headers,
-           "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: %s\r\n", tool);
-  snprintf(body, sizeof body,
-           "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\",\"params\":{\"name\":\"%s\","
-           "\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","
-           "\"io.modelcontextprotocol/clientCapabilities\":{},\"idem/key\":\"%s\"%s}}}",
-           tool, key, more);
-  return node_send(self, "POST /mcp", headers, body);
+  char meta[256];
+  snprintf(meta, sizeof meta, ",\"idem/key\":\"%s\"%s%s%s", key,
+           repeat ? ",\"idem/repeat\":\"" : "", repeat ? repeat : "", repeat ? "\"" : "");
+  return node_call(self, tool, "", meta);
 }
 
 static const char *call(const node *self, const char *tool, const char *key, const char *repeat) {

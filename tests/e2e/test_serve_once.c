@@ -1,5 +1,6 @@
 /* test_serve_once.c - calls with a key over two processes of `idem serve` and one SQLite file: they run once, the
  * answer survives kill -9, and what a dead or stopped process ran is outcome-unknown, or runs again where the tool may. */
+#include "node.h"
 #include "serving.h"
 
 #include <poll.h>
@@ -7,10 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-static const char idem[] = IDEM_BIN_DIR "/idem";
 
 /* `append` leaves a line for each run; `wait` ends when there is a file of that name. */
 static const char config[] =
@@ -43,100 +41,53 @@ typedef struct world {
   char store[320];
 } world;
 
-typedef struct node {
-  child server;
-  char host[64];
-} node;
-
 static void set_up(world *self) {
   char path[300];
   serving_make(&self->files, config);
-  serving_path(&self->files, "out", path, sizeof path);
-  assert_int_equal(mkdir(path, 0700), 0);
+  serving_folder(&self->files, "out");
   serving_path(&self->files, "store.db", path, sizeof path);
   snprintf(self->store, sizeof self->store, "sqlite:%s", path);
 }
 
 static node start_with_grace(const world *self, const char *grace_ms) {
-  node made;
-  char url[128], path[300];
+  char path[300];
   serving_path(&self->files, "idem.json", path, sizeof path);
-  made.server = CHILD(idem, "serve", path, "--http", "127.0.0.1:0", "--store", self->store,
-                      "--lease-ms", "1000", "--grace-ms", grace_ms);
-  child_listening(&made.server, url, sizeof url);
-  assert_int_equal(sscanf(url, "http://%63[^/]", made.host), 1);
-  return made;
+  return node_serve(path, self->store, "--lease-ms", "1000", "--grace-ms", grace_ms, NULL);
 }
 
 static node start(const world *self) { return start_with_grace(self, "1500"); }
 
-static void stop(node *self, int signal) {
-  kill(self->server.pid, signal);
-  assert_int_equal(child_end(&self->server), signal == SIGKILL ? -SIGKILL : 0);
+/* Without a store: a server of its own, with one setting more. */
+static node start_alone(const world *self, const char *name, const char *value) {
+  char path[300];
+  serving_path(&self->files, "idem.json", path, sizeof path);
+  return node_serve(path, NULL, name, value, NULL);
 }
 
-/* One connection, whose answer is read by child_rest. Without a key: NULL. */
+/* One connection, whose answer is read by node_rest. Without a key: NULL. */
 static int send_call(const node *self, const char *tool, const char *key) {
-  char url[80], body[512], head[640], line[64] = "";
+  char line[64] = "";
   if (key) snprintf(line, sizeof line, "Idempotency-Key: %s\r\n", key);
-  snprintf(url, sizeof url, "tcp://%s", self->host);
-  int fd = child_connect(url);
-  snprintf(body, sizeof body,
-           "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\",\"params\":{\"name\":\"%s\","
-           "\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","
-           "\"io.modelcontextprotocol/clientCapabilities\":{}}}}",
-           tool);
-  snprintf(head, sizeof head,
-           "POST /mcp HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nContent-Type: "
-           "application/json\r\nAccept: application/json, text/event-stream\r\n"
-           "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: %s\r\n"
-           "%sContent-Length: %zu\r\n\r\n",
-           self->host, tool, line, strlen(body));
-  child_send(fd, head);
-  child_send(fd, body);
-  return fd;
+  return node_call(self, tool, line, "");
 }
 
-static const char *rest(int fd) {
-  const char *answer = child_rest(fd);
-  close(fd);
-  return answer;
-}
-
-static int runs(const world *self) {
-  char path[300], line[64];
-  int count = 0;
-  serving_path(&self->files, "out/runs", path, sizeof path);
-  FILE *file = fopen(path, "r");
-  while (file && fgets(line, sizeof line, file)) count++;
-  if (file) fclose(file);
-  return count;
-}
-
-/* Until the program has begun. */
-static void await_run(const world *self, int count) {
-  uint64_t until = child_now_ms() + 60000;
-  while (runs(self) < count) {
-    assert_true(child_now_ms() < until);
-    poll(NULL, 0, 5);
-  }
-}
+static int runs(const world *self) { return serving_runs(&self->files); }
 
 static void a_key_holds_across_processes_and_kill(void **state) {
   world self;
   (void)state;
   set_up(&self);
   node one = start(&self), other = start(&self);
-  expect_in(rest(send_call(&one, "append", "k")), "appended");
-  const char *answer = rest(send_call(&other, "append", "k"));
+  expect_in(node_rest(send_call(&one, "append", "k")), "appended");
+  const char *answer = node_rest(send_call(&other, "append", "k"));
   expect_in(answer, "appended");
   expect_in(answer, "Idempotency-Replayed: true");
-  stop(&one, SIGKILL);
-  stop(&other, SIGKILL);
+  node_stop(&one, SIGKILL);
+  node_stop(&other, SIGKILL);
   node third = start(&self);
-  expect_in(rest(send_call(&third, "append", "k")), "Idempotency-Replayed: true");
+  expect_in(node_rest(send_call(&third, "append", "k")), "Idempotency-Replayed: true");
   assert_int_equal(runs(&self), 1);
-  stop(&third, SIGTERM);
+  node_stop(&third, SIGTERM);
   child_remove_folder(self.files.folder);
 }
 
@@ -147,11 +98,11 @@ static void what_another_process_runs_is_waited_for(void **state) {
   node one = start(&self), other = start(&self);
   int first = send_call(&one, "append", "k");
   int second = send_call(&other, "append", "k");
-  expect_in(rest(first), "appended");
-  expect_in(rest(second), "appended");
+  expect_in(node_rest(first), "appended");
+  expect_in(node_rest(second), "appended");
   assert_int_equal(runs(&self), 1);
-  stop(&one, SIGTERM);
-  stop(&other, SIGTERM);
+  node_stop(&one, SIGTERM);
+  node_stop(&other, SIGTERM);
   child_remove_folder(self.files.folder);
 }
 
@@ -161,33 +112,27 @@ static void what_a_dead_process_ran_is_unknown_or_runs_again(void **state) {
   set_up(&self);
   node one = start(&self), other = start(&self);
   int lost = send_call(&one, "wait", "k");
-  await_run(&self, 1);
+  serving_await_runs(&self.files, 1);
   int waiting = send_call(&other, "wait", "k");
-  stop(&one, SIGKILL);
+  node_stop(&one, SIGKILL);
   close(lost);
-  expect_in(rest(waiting), "outcome-unknown");
-  expect_in(rest(send_call(&other, "wait", "k")), "outcome-unknown");
+  expect_in(node_rest(waiting), "outcome-unknown");
+  expect_in(node_rest(send_call(&other, "wait", "k")), "outcome-unknown");
   assert_int_equal(runs(&self), 1);
   node third = start(&self);
   lost = send_call(&third, "again", "k");
-  await_run(&self, 2);
-  stop(&third, SIGKILL);
+  serving_await_runs(&self.files, 2);
+  node_stop(&third, SIGKILL);
   close(lost);
   serving_file(&self.files, "go", "");
-  expect_in(rest(send_call(&other, "again", "k")), "again");
+  expect_in(node_rest(send_call(&other, "again", "k")), "again");
   assert_int_equal(runs(&self), 3);
-  stop(&other, SIGTERM);
+  node_stop(&other, SIGTERM);
   child_remove_folder(self.files.folder);
 }
 
-static const char *get(const node *self, const char *path) {
-  char url[80], head[256];
-  snprintf(url, sizeof url, "tcp://%s", self->host);
-  int fd = child_connect(url);
-  snprintf(head, sizeof head, "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", path,
-           self->host);
-  child_send(fd, head);
-  return rest(fd);
+static const char *get(const node *self, const char *request) {
+  return node_rest(node_send(self, request, "", ""));
 }
 
 static void expect_refused(const char *answer, const char *status, const char *reason) {
@@ -204,22 +149,22 @@ static void what_a_stopped_process_ran_is_unknown_and_what_waited_runs(void **st
   set_up(&self);
   node one = start(&self), other = start(&self);
   int calls[] = {send_call(&one, "wait", "a"), send_call(&one, "again", "b"), -1};
-  await_run(&self, 2);
+  serving_await_runs(&self.files, 2);
   calls[2] = send_call(&one, "append", "c");
-  expect_in(get(&one, "/healthz"), " 200 "); /* which came later, so it was taken */
-  stop(&one, SIGTERM);
-  expect_refused(rest(calls[0]), " 409 ", "outcome-unknown");
-  expect_refused(rest(calls[1]), " 503 ", "unavailable");
-  expect_refused(rest(calls[2]), " 503 ", "unavailable");
+  expect_in(get(&one, "GET /healthz"), " 200 "); /* which came later, so it was taken */
+  node_stop(&one, SIGTERM);
+  expect_refused(node_rest(calls[0]), " 409 ", "outcome-unknown");
+  expect_refused(node_rest(calls[1]), " 503 ", "unavailable");
+  expect_refused(node_rest(calls[2]), " 503 ", "unavailable");
   serving_file(&self.files, "go", "");
-  expect_in(rest(send_call(&other, "wait", "a")), "outcome-unknown");
+  expect_in(node_rest(send_call(&other, "wait", "a")), "outcome-unknown");
   assert_int_equal(runs(&self), 2);
-  expect_in(rest(send_call(&other, "again", "b")), "again");
-  const char *answer = rest(send_call(&other, "append", "c"));
+  expect_in(node_rest(send_call(&other, "again", "b")), "again");
+  const char *answer = node_rest(send_call(&other, "append", "c"));
   expect_in(answer, "appended");
   assert_null(strstr(answer, "Idempotency-Replayed"));
   assert_int_equal(runs(&self), 4);
-  stop(&other, SIGTERM);
+  node_stop(&other, SIGTERM);
   child_remove_folder(self.files.folder);
 }
 
@@ -230,13 +175,13 @@ static void what_a_stopped_process_ran_without_a_key_is_told(void **state) {
   set_up(&self);
   node one = start(&self);
   int calls[] = {send_call(&one, "wait", NULL), send_call(&one, "again", NULL), -1};
-  await_run(&self, 2);
+  serving_await_runs(&self.files, 2);
   calls[2] = send_call(&one, "append", NULL);
-  expect_in(get(&one, "/healthz"), " 200 "); /* which came later, so it was taken */
-  stop(&one, SIGTERM);
-  expect_refused(rest(calls[0]), " 409 ", "outcome-unknown");
-  expect_refused(rest(calls[1]), " 503 ", "unavailable");
-  expect_refused(rest(calls[2]), " 503 ", "unavailable");
+  expect_in(get(&one, "GET /healthz"), " 200 "); /* which came later, so it was taken */
+  node_stop(&one, SIGTERM);
+  expect_refused(node_rest(calls[0]), " 409 ", "outcome-unknown");
+  expect_refused(node_rest(calls[1]), " 503 ", "unavailable");
+  expect_refused(node_rest(calls[2]), " 503 ", "unavailable");
   assert_int_equal(runs(&self), 2);
   child_remove_folder(self.files.folder);
 }
@@ -248,16 +193,16 @@ static void a_call_whose_connection_is_gone_has_the_grace(void **state) {
   set_up(&self);
   node one = start_with_grace(&self, "60000"), other = start(&self);
   int lost = send_call(&one, "slow", "k");
-  await_run(&self, 1);
+  serving_await_runs(&self.files, 1);
   close(lost);
   uint64_t began = child_now_ms();
-  stop(&one, SIGTERM);
+  node_stop(&one, SIGTERM);
   assert_true(child_now_ms() < began + 30000); /* when it has finished, not when the grace has */
-  const char *answer = rest(send_call(&other, "slow", "k"));
+  const char *answer = node_rest(send_call(&other, "slow", "k"));
   expect_in(answer, "finished");
   expect_in(answer, "Idempotency-Replayed: true");
   assert_int_equal(runs(&self), 1);
-  stop(&other, SIGTERM);
+  node_stop(&other, SIGTERM);
   child_remove_folder(self.files.folder);
 }
 
@@ -289,13 +234,13 @@ static void a_call_that_waits_for_the_store_is_run_as_it_began(void **state) {
   reload(&one); /* what it was started with stays anyway */
   child lock = lock_store(&self);
   int call = send_call(&one, "append", "k");
-  expect_in(get(&one, "/healthz"), " 200 "); /* which came later, so it was taken */
+  expect_in(get(&one, "GET /healthz"), " 200 "); /* which came later, so it was taken */
   reload(&one);
   child_send(lock.in, "\n");
   assert_int_equal(child_end(&lock), 0);
-  expect_in(rest(call), "appended");
+  expect_in(node_rest(call), "appended");
   assert_int_equal(runs(&self), 1);
-  stop(&one, SIGTERM);
+  node_stop(&one, SIGTERM);
   child_remove_folder(self.files.folder);
 }
 
@@ -306,13 +251,13 @@ static void what_a_program_that_stays_ran_when_its_server_stopped_is_unknown(voi
   serving_file(&self.files, "stays.py", stays);
   node one = start(&self), other = start(&self);
   int lost = send_call(&one, "stays", "k");
-  await_run(&self, 1);
-  stop(&one, SIGTERM);
-  expect_not_in(rest(lost), "its program has ended");
+  serving_await_runs(&self.files, 1);
+  node_stop(&one, SIGTERM);
+  expect_not_in(node_rest(lost), "its program has ended");
   serving_file(&self.files, "go", "");
-  expect_in(rest(send_call(&other, "stays", "k")), "outcome-unknown");
+  expect_in(node_rest(send_call(&other, "stays", "k")), "outcome-unknown");
   assert_int_equal(runs(&self), 1);
-  stop(&other, SIGTERM);
+  node_stop(&other, SIGTERM);
   child_remove_folder(self.files.folder);
 }
 
@@ -323,33 +268,28 @@ static void a_call_without_a_connection_has_no_more_than_the_grace(void **state)
   set_up(&self);
   node one = start_with_grace(&self, "300"), other = start(&self);
   int lost = send_call(&one, "wait", "k");
-  await_run(&self, 1);
+  serving_await_runs(&self.files, 1);
   close(lost);
-  stop(&one, SIGTERM);
-  expect_in(rest(send_call(&other, "wait", "k")), "outcome-unknown");
-  stop(&other, SIGTERM);
+  node_stop(&one, SIGTERM);
+  expect_in(node_rest(send_call(&other, "wait", "k")), "outcome-unknown");
+  node_stop(&other, SIGTERM);
   child_remove_folder(self.files.folder);
 }
 
 static void a_program_that_stays_has_the_grace_for_its_calls(void **state) {
   world self;
-  char path[300], url[128];
-  node one;
   (void)state;
   set_up(&self);
   serving_file(&self.files, "stays.py", stays);
-  serving_path(&self.files, "idem.json", path, sizeof path);
-  one.server = CHILD(idem, "serve", path, "--http", "127.0.0.1:0", "--grace-ms", "600000");
-  child_listening(&one.server, url, sizeof url);
-  assert_int_equal(sscanf(url, "http://%63[^/]", one.host), 1);
+  node one = start_alone(&self, "--grace-ms", "600000");
   int running = send_call(&one, "stays", "k");
-  await_run(&self, 1);
+  serving_await_runs(&self.files, 1);
   kill(one.server.pid, SIGTERM);
   child_line_with(one.server.err, "shutting down gracefully");
   struct pollfd early = {.fd = running, .events = POLLIN};
   assert_int_equal(poll(&early, 1, 300), 0);
   serving_file(&self.files, "go", "");
-  expect_in(rest(running), "stayed");
+  expect_in(node_rest(running), "stayed");
   assert_int_equal(child_end(&one.server), 0);
   child_remove_folder(self.files.folder);
 }
@@ -357,20 +297,15 @@ static void a_program_that_stays_has_the_grace_for_its_calls(void **state) {
 /* Who shares out requests hears of it before anybody is turned away. */
 static void a_server_that_is_to_stop_says_so_while_it_serves(void **state) {
   world self;
-  char path[300], url[128];
-  node one;
   (void)state;
   set_up(&self);
-  serving_path(&self.files, "idem.json", path, sizeof path);
-  one.server = CHILD(idem, "serve", path, "--http", "127.0.0.1:0", "--drain-ms", "600000");
-  child_listening(&one.server, url, sizeof url);
-  assert_int_equal(sscanf(url, "http://%63[^/]", one.host), 1);
-  expect_in(get(&one, "/healthz"), " 200 ");
+  node one = start_alone(&self, "--drain-ms", "600000");
+  expect_in(get(&one, "GET /healthz"), " 200 ");
   kill(one.server.pid, SIGTERM);
   child_line_with(one.server.err, "not ready any more");
-  expect_in(get(&one, "/healthz"), "{\"status\":\"stopping\"}");
-  expect_in(get(&one, "/healthz/live"), " 200 ");
-  expect_in(rest(send_call(&one, "append", "k")), "appended");
+  expect_in(get(&one, "GET /healthz"), "{\"status\":\"stopping\"}");
+  expect_in(get(&one, "GET /healthz/live"), " 200 ");
+  expect_in(node_rest(send_call(&one, "append", "k")), "appended");
   kill(one.server.pid, SIGTERM); /* at once, then */
   assert_int_equal(child_end(&one.server), 128 + SIGTERM);
   child_remove_folder(self.files.folder);
