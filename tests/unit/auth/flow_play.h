@@ -9,6 +9,7 @@
 
 #define URL "https://mcp.example/mcp"
 #define AS "https://as.example"
+#define METADATA "https://mcp.example/.well-known/oauth-protected-resource"
 
 static uint64_t now;
 static unsigned dice;
@@ -76,9 +77,35 @@ static inline void answer(idem__auth_flow *flow, const char *url, int status, co
 }
 
 static inline void find_servers(idem__auth_flow *flow) {
-  answer(flow, "https://mcp.example/.well-known/oauth-protected-resource/mcp", 200,
-         resource_document);
+  answer(flow, METADATA "/mcp", 200, resource_document);
   answer(flow, AS "/.well-known/oauth-authorization-server", 200, server_document);
+}
+
+#define NEW "https://new.example"
+
+/* The server names another authorization server, with these members of its metadata beside the necessary ones. */
+static inline void find_new_server(idem__auth_flow *flow, const char *more) {
+  char document[512];
+  answer(flow, METADATA "/mcp", 200,
+         "{\"resource\":\"" URL "\",\"authorization_servers\":[\"" NEW "\"]}");
+  snprintf(document, sizeof document,
+           "{\"issuer\":\"" NEW "\",\"authorization_endpoint\":\"" NEW
+           "/a\",\"token_endpoint\":\"" NEW
+           "/t\",\"code_challenge_methods_supported\":[\"S256\"]%s}",
+           more);
+  answer(flow, NEW "/.well-known/oauth-authorization-server", 200, document);
+}
+
+/* A flow that was refused with 401 and a plain challenge; and has found its authorization server. */
+static inline idem__auth_flow *start_refused(const idem__auth_opts *opts) {
+  idem__auth_flow *flow = start(opts);
+  refuse_with(flow, 401, "Bearer", true);
+  return flow;
+}
+static inline idem__auth_flow *start_found(const idem__auth_opts *opts) {
+  idem__auth_flow *flow = start_refused(opts);
+  find_servers(flow);
+  return flow;
 }
 
 static inline void expect_form(const idem__auth_flow *flow, const char *part) {
@@ -132,5 +159,13 @@ static inline void come_back(idem__auth_flow *flow, const char *rest) {
 }
 
 #define ISS "&iss=https%3A%2F%2Fas.example"
+
+/* ... and from there to a token. */
+static inline idem__auth_flow *logged_in(const char *header) {
+  idem__auth_flow *flow = to_browser(header);
+  come_back(flow, "&code=C" ISS);
+  take_token(flow);
+  return flow;
+}
 
 #endif

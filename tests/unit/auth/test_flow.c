@@ -54,10 +54,8 @@ static void metadata_of_somebody_else_are_refused(void **state) {
   answer(flow, "https://mcp.example/meta", 200,
          "{\"resource\":\"https://evil/mcp\",\"authorization_servers\":[\"" AS "\"]}");
   expect_failed(flow, "another resource");
-  flow = start(&opts);
-  refuse_with(flow, 401, "Bearer", true);
-  answer(flow, "https://mcp.example/.well-known/oauth-protected-resource/mcp", 200,
-         resource_document);
+  flow = start_refused(&opts);
+  answer(flow, METADATA "/mcp", 200, resource_document);
   answer(flow, AS "/.well-known/oauth-authorization-server", 404, "");
   answer(flow, AS "/.well-known/openid-configuration", 200,
          "{\"issuer\":\"https://other\",\"token_endpoint\":\"https://other/t\"}");
@@ -73,14 +71,12 @@ static void metadata_of_the_origin_are_at_the_root_place_alone(void **state) {
       "{\"resource\":\"https://mcp.example\",\"authorization_servers\":[\"" AS "\"]}";
   idem__auth_opts opts = options(IDEM__AUTH_CODE);
   (void)state;
-  idem__auth_flow *flow = start(&opts);
-  refuse_with(flow, 401, "Bearer", true);
-  answer(flow, "https://mcp.example/.well-known/oauth-protected-resource/mcp", 200, origin);
+  idem__auth_flow *flow = start_refused(&opts);
+  answer(flow, METADATA "/mcp", 200, origin);
   expect_failed(flow, "another resource (https://mcp.example)");
-  flow = start(&opts);
-  refuse_with(flow, 401, "Bearer", true);
-  answer(flow, "https://mcp.example/.well-known/oauth-protected-resource/mcp", 404, "");
-  answer(flow, "https://mcp.example/.well-known/oauth-protected-resource", 200, origin);
+  flow = start_refused(&opts);
+  answer(flow, METADATA "/mcp", 404, "");
+  answer(flow, METADATA, 200, origin);
   assert_string_equal(idem__auth_step_of(flow)->url, AS "/.well-known/oauth-authorization-server");
   idem__auth_flow_free(flow);
 }
@@ -90,8 +86,8 @@ static void a_server_of_before_is_its_own_authorization_server(void **state) {
   (void)state;
   idem__auth_flow *flow = start(&opts);
   refuse_with(flow, 401, "", true);
-  answer(flow, "https://mcp.example/.well-known/oauth-protected-resource/mcp", 404, "");
-  answer(flow, "https://mcp.example/.well-known/oauth-protected-resource", 404, "");
+  answer(flow, METADATA "/mcp", 404, "");
+  answer(flow, METADATA, 404, "");
   answer(flow, "https://mcp.example/.well-known/oauth-authorization-server", 404, "");
   answer(flow, "https://mcp.example/register", 201, "{\"client_id\":\"c\"}");
   const char *url = idem__auth_step_of(flow)->url;
@@ -104,8 +100,8 @@ static void a_server_of_before_is_its_own_authorization_server(void **state) {
   opts.strict_resource = true;
   flow = start(&opts);
   refuse_with(flow, 401, "", true);
-  answer(flow, "https://mcp.example/.well-known/oauth-protected-resource/mcp", 404, "");
-  answer(flow, "https://mcp.example/.well-known/oauth-protected-resource", 404, "");
+  answer(flow, METADATA "/mcp", 404, "");
+  answer(flow, METADATA, 404, "");
   expect_failed(flow, "does not say who");
 }
 
@@ -124,8 +120,8 @@ static void a_server_without_resource_metadata_is_the_issuer_itself(void **state
              issuers[i]);
     idem__auth_flow *flow = start(&opts);
     refuse_with(flow, 401, "", true);
-    answer(flow, "https://mcp.example/.well-known/oauth-protected-resource/mcp", 404, "");
-    answer(flow, "https://mcp.example/.well-known/oauth-protected-resource", 404, "");
+    answer(flow, METADATA "/mcp", 404, "");
+    answer(flow, METADATA, 404, "");
     answer(flow, "https://mcp.example/.well-known/oauth-authorization-server", 200, document);
     if (i >= 2) {
       expect_failed(flow, "of another (");
@@ -140,9 +136,7 @@ static void a_server_without_resource_metadata_is_the_issuer_itself(void **state
 
 static void more_scope_is_asked_for_once(void **state) {
   (void)state;
-  idem__auth_flow *flow = to_browser("Bearer scope=\"r\"");
-  come_back(flow, "&code=C" ISS);
-  take_token(flow);
+  idem__auth_flow *flow = logged_in("Bearer scope=\"r\"");
   refuse_with(flow, 403, "Bearer error=\"insufficient_scope\", scope=\"w\"", true);
   find_servers(flow); /* and the client is still known there */
   assert_non_null(strstr(idem__auth_step_of(flow)->url, "scope=r%20offline_access%20w"));
@@ -170,9 +164,7 @@ static void endless_refusals_end(void **state) {
 
 static void a_refresh_token_is_used_and_forgotten_when_it_is_over(void **state) {
   (void)state;
-  idem__auth_flow *flow = to_browser("Bearer");
-  come_back(flow, "&code=C" ISS);
-  take_token(flow);
+  idem__auth_flow *flow = logged_in("Bearer");
   refuse_with(flow, 401, "Bearer error=\"invalid_token\"", true);
   assert_null(idem__auth_authorization(flow));
   expect_form(flow, "grant_type=refresh_token&refresh_token=R1");
@@ -190,30 +182,17 @@ static void a_server_that_moved_does_not_see_the_old_client(void **state) {
   come_back(flow, "&code=C" ISS);
   answer(flow, AS "/token", 200, "{\"access_token\":\"T\",\"token_type\":\"Bearer\"}");
   refuse_with(flow, 401, "Bearer", true);
-  answer(flow, "https://mcp.example/.well-known/oauth-protected-resource/mcp", 200,
-         "{\"resource\":\"" URL "\",\"authorization_servers\":[\"https://new.example\"]}");
-  answer(flow, "https://new.example/.well-known/oauth-authorization-server", 200,
-         "{\"issuer\":\"https://new.example\",\"authorization_endpoint\":\"https://new.example/a\","
-         "\"token_endpoint\":\"https://new.example/t\",\"registration_endpoint\":\"https://"
-         "new.example/r\","
-         "\"code_challenge_methods_supported\":[\"S256\"]}");
+  find_new_server(flow, ",\"registration_endpoint\":\"" NEW "/r\"");
   assert_null(strstr(idem__auth_step_of(flow)->json, "c 1"));
-  answer(flow, "https://new.example/r", 201, "{\"client_id\":\"c2\",\"client_secret\":\"s2\"}");
+  answer(flow, NEW "/r", 201, "{\"client_id\":\"c2\",\"client_secret\":\"s2\"}");
   assert_non_null(strstr(idem__auth_step_of(flow)->url, "client_id=c2"));
   idem__auth_flow_free(flow);
 }
 
-#define NEW "https://new.example"
-
-/* The server names another authorization server, which says nothing of how clients show who they are. */
+/* ... which says nothing of how clients show who they are. */
 static void move(idem__auth_flow *flow) {
   refuse_with(flow, 401, "Bearer", true);
-  answer(flow, "https://mcp.example/.well-known/oauth-protected-resource/mcp", 200,
-         "{\"resource\":\"" URL "\",\"authorization_servers\":[\"" NEW "\"]}");
-  answer(flow, NEW "/.well-known/oauth-authorization-server", 200,
-         "{\"issuer\":\"" NEW "\",\"authorization_endpoint\":\"" NEW
-         "/a\",\"token_endpoint\":\"" NEW "/t\",\"code_challenge_methods_supported\":[\"S256\"],"
-         "\"client_id_metadata_document_supported\":true}");
+  find_new_server(flow, ",\"client_id_metadata_document_supported\":true");
 }
 
 static void a_secret_for_one_server_is_not_shown_to_the_next(void **state) {
@@ -221,9 +200,7 @@ static void a_secret_for_one_server_is_not_shown_to_the_next(void **state) {
   (void)state;
   opts.client_id = "robot";
   opts.client_secret = "s";
-  idem__auth_flow *flow = start(&opts);
-  refuse_with(flow, 401, "Bearer", true);
-  find_servers(flow);
+  idem__auth_flow *flow = start_found(&opts);
   answer(flow, AS "/token", 200, "{\"access_token\":\"T\",\"token_type\":\"Bearer\"}");
   idem_buf kept;
   idem_buf_init(&kept, NULL, 4096);
@@ -241,9 +218,7 @@ static void a_client_that_is_a_document_may_move(void **state) {
   idem__auth_opts opts = options(IDEM__AUTH_CODE);
   (void)state;
   opts.client_document = "https://me.example/client.json";
-  idem__auth_flow *flow = start(&opts);
-  refuse_with(flow, 401, "Bearer", true);
-  find_servers(flow);
+  idem__auth_flow *flow = start_found(&opts);
   come_back(flow, "&code=C" ISS);
   answer(flow, AS "/token", 200, "{\"access_token\":\"T\",\"token_type\":\"Bearer\"}");
   move(flow);
@@ -272,9 +247,7 @@ static void a_program_asks_as_itself(void **state) {
   (void)state;
   opts.client_id = "me:";
   opts.client_secret = "s&t";
-  idem__auth_flow *flow = start(&opts);
-  refuse_with(flow, 401, "Bearer", true);
-  find_servers(flow);
+  idem__auth_flow *flow = start_found(&opts);
   assert_string_equal(idem__auth_step_of(flow)->authorization,
                       "Basic bWUlM0E6cyUyNnQ="); /* me%3A:s%26t */
   assert_null(strstr(idem__auth_step_of(flow)->form, "s%26t"));
@@ -282,9 +255,7 @@ static void a_program_asks_as_itself(void **state) {
   idem__auth_flow_free(flow);
   opts.client_secret = NULL;
   opts.sign = sign;
-  flow = start(&opts);
-  refuse_with(flow, 401, "Bearer", true);
-  find_servers(flow);
+  flow = start_found(&opts);
   expect_form(
       flow,
       "client_assertion=signed.%7B%22iss%22%3A%22me%3A%22%2C%22sub%22%3A%22me%3A%22%2C%22aud%22");
@@ -297,9 +268,7 @@ static void an_assertion_is_shown_once(void **state) {
   idem__auth_opts opts = options(IDEM__AUTH_JWT_BEARER);
   (void)state;
   opts.assertion = "j.w.t";
-  idem__auth_flow *flow = start(&opts);
-  refuse_with(flow, 401, "Bearer", true);
-  find_servers(flow);
+  idem__auth_flow *flow = start_found(&opts);
   expect_form(flow,
               "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=j.w.t");
   answer(flow, AS "/token", 400, "{\"error\":\"invalid_grant\"}");
@@ -314,9 +283,7 @@ static void a_company_vouches_for_its_user(void **state) {
   opts.assertion = "id.token";
   opts.idp_token_endpoint = "https://idp.example/token";
   opts.idp_client_id = "at-idp";
-  idem__auth_flow *flow = start(&opts);
-  refuse_with(flow, 401, "Bearer", true);
-  find_servers(flow);
+  idem__auth_flow *flow = start_found(&opts);
   expect_form(flow, "audience=https%3A%2F%2Fas.example&resource=");
   expect_form(flow, "subject_token=id.token");
   assert_null(idem__auth_step_of(flow)
@@ -387,9 +354,7 @@ static void a_device_waits_for_its_person(void **state) {
   idem__auth_opts opts = options(IDEM__AUTH_DEVICE);
   (void)state;
   opts.client_id = "tv";
-  idem__auth_flow *flow = start(&opts);
-  refuse_with(flow, 401, "Bearer", true);
-  find_servers(flow);
+  idem__auth_flow *flow = start_found(&opts);
   answer(flow, AS "/device", 200,
          "{\"device_code\":\"D\",\"user_code\":\"ABCD\",\"verification_uri\":\"" AS
          "/go\",\"interval\":2,\"expires_in\":100}");
@@ -406,9 +371,7 @@ static void a_device_waits_for_its_person(void **state) {
   take_token(flow);
   refuse_with(flow, 401, "", true);
   idem__auth_flow_free(flow);
-  flow = start(&opts);
-  refuse_with(flow, 401, "Bearer", true);
-  find_servers(flow);
+  flow = start_found(&opts);
   answer(flow, AS "/device", 200,
          "{\"device_code\":\"D\",\"user_code\":\"ABCD\",\"verification_uri\":\"" AS "/go\"}");
   now += 600;
@@ -421,9 +384,7 @@ static void a_client_may_be_a_document(void **state) {
   idem__auth_opts opts = options(IDEM__AUTH_CODE);
   (void)state;
   opts.client_document = "https://me.example/client.json";
-  idem__auth_flow *flow = start(&opts);
-  refuse_with(flow, 401, "Bearer", true);
-  find_servers(flow);
+  idem__auth_flow *flow = start_found(&opts);
   assert_non_null(
       strstr(idem__auth_step_of(flow)->url, "client_id=https%3A%2F%2Fme.example%2Fclient.json"));
   idem__auth_flow_free(flow);
@@ -444,222 +405,6 @@ static void tokens_that_would_break_a_header_are_refused(void **state) {
     answer(flow, AS "/token", 200, bad[i]);
     expect_failed(flow, "token");
   }
-}
-
-static void what_is_kept_goes_on_in_another_process(void **state) {
-  idem__auth_opts opts = options(IDEM__AUTH_CODE);
-  char text[1024];
-  idem_buf kept;
-  (void)state;
-  idem__auth_flow *flow = to_browser("Bearer");
-  come_back(flow, "&code=C" ISS);
-  take_token(flow);
-  idem_buf_fixed(&kept, text, sizeof text);
-  assert_int_equal(idem__auth_flow_save(flow, &kept), IDEM_OK);
-  idem__auth_flow_free(flow);
-  flow = start(&opts);
-  assert_int_equal(idem__auth_flow_take(flow, kept.data, kept.len), IDEM_OK);
-  assert_string_equal(idem__auth_authorization(flow), "Bearer T1");
-  refuse_with(flow, 401, "Bearer", true);
-  expect_form(flow, "refresh_token=R1");
-  expect_form(flow, "client_id=c%201");
-  take_token(flow);
-  /* Nothing of another server's, of what was changed, or of nobody's; and then nothing has changed. */
-  static const char *const wrong[] = {"{}", "[]",
-                                      "{\"url\":\"" URL "\",\"token_endpoint\":\"http://evil/\"}",
-                                      "{\"url\":\"" URL "\",\"access_token\":\"two\\nlines\"}"};
-  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-    assert_int_equal(idem__auth_flow_take(flow, wrong[i], strlen(wrong[i])), IDEM_E_INVAL);
-  assert_string_equal(idem__auth_authorization(flow), "Bearer T1");
-  opts.url = "https://h/elsewhere";
-  idem__auth_flow *other = start(&opts);
-  assert_int_equal(idem__auth_flow_take(other, kept.data, kept.len), IDEM_E_INVAL);
-  assert_null(idem__auth_authorization(other));
-  idem__auth_flow_free(other);
-  idem__auth_flow_free(flow);
-}
-
-static void a_flow_without_anything_can_be_kept(void **state) {
-  idem__auth_opts opts = options(IDEM__AUTH_CODE);
-  char text[1024];
-  idem_buf kept;
-  (void)state;
-  idem__auth_flow *flow = start(&opts);
-  idem_buf_fixed(&kept, text, sizeof text);
-  assert_int_equal(idem__auth_flow_save(flow, &kept), IDEM_OK);
-  assert_int_equal(idem__auth_flow_take(flow, kept.data, kept.len), IDEM_OK);
-  assert_null(idem__auth_authorization(flow));
-  idem__auth_flow_free(flow);
-}
-
-/* -------------------------------------------------------------- what is kept */
-
-static idem__auth_flow *take_kept(const idem__auth_opts *opts, const char *rest) {
-  char kept[512];
-  idem__auth_flow *flow = start(opts);
-  int len = snprintf(kept, sizeof kept,
-                     "{\"url\":\"" URL "\",\"client_issuer\":\"" AS "\",\"token_endpoint\":\"" AS
-                     "/token\",\"client_id\":\"c\"%s}",
-                     rest);
-  assert_int_equal(idem__auth_flow_take(flow, kept, (size_t)len), IDEM_OK);
-  return flow;
-}
-
-static void a_refresh_token_survives_a_server_that_is_down(void **state) {
-  static const struct {
-    int status;
-    const char *body, *why;
-  } rows[] = {{503, "", "(503)"},
-              {0, "", "does not answer"},
-              {429, "{\"error\":\"slow_down\"}", "(429, slow_down)"},
-              {401, "{\"error\":\"invalid_client\"}", "(401, invalid_client)"}};
-  idem__auth_opts opts = options(IDEM__AUTH_CODE);
-  (void)state;
-  idem__auth_flow *flow = take_kept(&opts, ",\"access_token\":\"A\",\"refresh_token\":\"R0\"");
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    refuse_with(flow, 401, "Bearer", true);
-    expect_form(flow, "refresh_token=R0"); /* also without a token that could be over */
-    answer(flow, AS "/token", rows[i].status, rows[i].body);
-    const idem__auth_step *step = idem__auth_step_of(flow);
-    assert_int_equal(step->want, IDEM__AUTH_FAILED);
-    if (!strstr(step->why, rows[i].why)) fail_msg("%s", step->why);
-  }
-  refuse_with(flow, 401, "Bearer", true);
-  take_token(flow);
-  idem__auth_flow_free(flow);
-}
-
-static void a_registered_client_that_is_forgotten_registers_again(void **state) {
-  idem__auth_opts opts = options(IDEM__AUTH_CODE);
-  (void)state;
-  idem__auth_flow *flow = take_kept(
-      &opts, ",\"refresh_token\":\"R0\",\"registered_for\":\"http://127.0.0.1:7/callback\"");
-  refuse_with(flow, 401, "Bearer", true);
-  answer(flow, AS "/token", 401, "{\"error\":\"invalid_client\"}");
-  find_servers(flow);
-  answer(flow, AS "/register", 201, "{\"client_id\":\"new\"}");
-  assert_non_null(strstr(idem__auth_step_of(flow)->url, "client_id=new"));
-  idem__auth_flow_free(flow);
-}
-
-static void a_client_is_used_for_the_way_back_it_was_registered_with(void **state) {
-  static const struct {
-    const char *way;
-    bool again;
-  } rows[] = {{"http://127.0.0.1:7/callback", false},
-              {"http://127.0.0.1:8/callback", true},
-              {"device", true}};
-  idem__auth_opts opts = options(IDEM__AUTH_CODE);
-  (void)state;
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    char rest[128];
-    snprintf(rest, sizeof rest, ",\"registered_for\":\"%s\"", rows[i].way);
-    idem__auth_flow *flow = take_kept(&opts, rest);
-    refuse_with(flow, 401, "Bearer", true);
-    find_servers(flow);
-    assert_int_equal(idem__auth_step_of(flow)->want == IDEM__AUTH_FETCH, rows[i].again);
-    idem__auth_flow_free(flow);
-  }
-}
-
-static void what_is_kept_alone_asks_nobody(void **state) {
-  idem__auth_opts opts = options(IDEM__AUTH_DEVICE);
-  (void)state;
-  opts.kept_only = true;
-  idem__auth_flow *flow = start(&opts);
-  refuse_with(flow, 401, "Bearer", true);
-  expect_failed(flow, "no token that is kept");
-  flow = take_kept(&opts, ",\"access_token\":\"A\",\"refresh_token\":\"R0\"");
-  refuse_with(flow, 403, "Bearer error=\"insufficient_scope\", scope=\"w\"", true);
-  assert_int_equal(idem__auth_step_of(flow)->want, IDEM__AUTH_FAILED);
-  assert_non_null(strstr(idem__auth_step_of(flow)->why, "the scope \"w\""));
-  assert_string_equal(idem__auth_authorization(flow), "Bearer A"); /* good for all else */
-  refuse_with(flow, 401, "Bearer", true);
-  answer(flow, AS "/token", 400, "{\"error\":\"invalid_grant\"}");
-  expect_failed(flow, "no token that is kept");
-}
-
-/* Else the next refusal would show it to a server that never gave it. */
-static void no_refresh_token_of_before_stays_beside_a_new_login(void **state) {
-  (void)state;
-  idem__auth_flow *flow = to_browser("Bearer");
-  come_back(flow, "&code=C" ISS);
-  take_token(flow);
-  refuse_with(flow, 403, "Bearer error=\"insufficient_scope\", scope=\"more\"", true);
-  answer(flow, "https://mcp.example/.well-known/oauth-protected-resource/mcp", 200,
-         "{\"resource\":\"" URL "\",\"authorization_servers\":[\"https://new.example\"]}");
-  answer(flow, "https://new.example/.well-known/oauth-authorization-server", 200,
-         "{\"issuer\":\"https://new.example\",\"authorization_endpoint\":\"https://new.example/a\","
-         "\"token_endpoint\":\"https://new.example/t\",\"registration_endpoint\":\"https://"
-         "new.example/r\",\"code_challenge_methods_supported\":[\"S256\"]}");
-  answer(flow, "https://new.example/r", 201, "{\"client_id\":\"c2\"}");
-  come_back(flow, "&code=C");
-  answer(flow, "https://new.example/t", 200, "{\"access_token\":\"T2\",\"token_type\":\"Bearer\"}");
-  refuse_with(flow, 401, "Bearer", true);
-  assert_null(idem__auth_step_of(flow)->form); /* a GET: all begins anew */
-  idem__auth_flow_free(flow);
-}
-
-static void a_secret_of_the_programs_own_is_not_kept(void **state) {
-  idem__auth_opts opts = options(IDEM__AUTH_CLIENT_CREDENTIALS);
-  char text[1024];
-  idem_buf kept;
-  (void)state;
-  opts.client_id = "c";
-  opts.client_secret = "hush";
-  idem__auth_flow *flow = start(&opts);
-  refuse_with(flow, 401, "Bearer", true);
-  find_servers(flow);
-  take_token(flow);
-  idem_buf_fixed(&kept, text, sizeof text);
-  assert_int_equal(idem__auth_flow_save(flow, &kept), IDEM_OK);
-  assert_null(memmem(kept.data, kept.len, "hush", 4));
-  idem__auth_flow_free(flow);
-  flow = start(&opts); /* and is there again in the next process */
-  assert_int_equal(idem__auth_flow_take(flow, kept.data, kept.len), IDEM_OK);
-  refuse_with(flow, 401, "Bearer", true);
-  expect_form(flow, "refresh_token=R1");
-  assert_string_equal(idem__auth_step_of(flow)->authorization, "Basic YzpodXNo");
-  idem__auth_flow_free(flow);
-  opts.client_id = "another";
-  flow = start(&opts);
-  assert_int_equal(idem__auth_flow_take(flow, kept.data, kept.len), IDEM_E_INVAL);
-  idem__auth_flow_free(flow);
-}
-
-static void a_kept_client_without_its_secret_or_key_is_said(void **state) {
-  idem__auth_opts opts = options(IDEM__AUTH_CODE);
-  (void)state;
-  for (int method = IDEM__AUTH_BASIC; method <= IDEM__AUTH_PRIVATE_KEY_JWT; method++) {
-    char rest[64];
-    snprintf(rest, sizeof rest, ",\"method\":%d,\"refresh_token\":\"R0\"", method);
-    idem__auth_flow *flow = take_kept(&opts, rest);
-    refuse_with(flow, 401, "Bearer", true);
-    expect_failed(flow, "secret or key is needed");
-  }
-}
-
-static void who_logs_out_has_the_server_forget_it_too(void **state) {
-  static const int statuses[] = {200, 503, 0};
-  idem__auth_opts opts = options(IDEM__AUTH_DEVICE);
-  (void)state;
-  for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++) {
-    idem__auth_flow *flow = take_kept(
-        &opts, ",\"access_token\":\"A\",\"refresh_token\":\"R0\",\"revocation_endpoint\":\"" AS
-               "/revoke\"");
-    idem__auth_revoke(flow);
-    expect_form(flow, "token=R0&token_type_hint=refresh_token&client_id=c");
-    answer(flow, AS "/revoke", statuses[i], "");
-    assert_int_equal(idem__auth_revoked(flow), statuses[i] == 200);
-    assert_int_equal(idem__auth_step_of(flow)->want, IDEM__AUTH_IDLE);
-    assert_null(idem__auth_authorization(flow));
-    idem__auth_flow_free(flow);
-  }
-  idem__auth_flow *flow = take_kept(&opts, ",\"access_token\":\"A\"");
-  idem__auth_revoke(flow); /* nobody to ask */
-  assert_int_equal(idem__auth_step_of(flow)->want, IDEM__AUTH_IDLE);
-  assert_false(idem__auth_revoked(flow));
-  idem__auth_flow_free(flow);
 }
 
 /* ------------------------------------------------------------------ no memory */
@@ -711,16 +456,6 @@ int main(void) {
       cmocka_unit_test(a_device_waits_for_its_person),
       cmocka_unit_test(a_client_may_be_a_document),
       cmocka_unit_test(tokens_that_would_break_a_header_are_refused),
-      cmocka_unit_test(what_is_kept_goes_on_in_another_process),
-      cmocka_unit_test(a_flow_without_anything_can_be_kept),
-      cmocka_unit_test(a_refresh_token_survives_a_server_that_is_down),
-      cmocka_unit_test(a_registered_client_that_is_forgotten_registers_again),
-      cmocka_unit_test(a_client_is_used_for_the_way_back_it_was_registered_with),
-      cmocka_unit_test(what_is_kept_alone_asks_nobody),
-      cmocka_unit_test(no_refresh_token_of_before_stays_beside_a_new_login),
-      cmocka_unit_test(a_secret_of_the_programs_own_is_not_kept),
-      cmocka_unit_test(a_kept_client_without_its_secret_or_key_is_said),
-      cmocka_unit_test(who_logs_out_has_the_server_forget_it_too),
       cmocka_unit_test(every_allocation_may_fail),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
