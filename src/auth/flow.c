@@ -12,7 +12,8 @@
 /* ------------------------------------------------------------------ pieces */
 
 /* In memory of its own, cut at 511 bytes; NULL: there is none. */
-static char *make_sentence(const idem__auth_flow *flow, const char *format, va_list args) {
+static IDEM_PRINTF(2, 0) char *make_sentence(const idem__auth_flow *flow, const char *format,
+                                             va_list args) {
   char sentence[512] = "";
   vsnprintf(sentence, sizeof sentence, format, args);
   return idem__strndup(&flow->alloc, sentence, strlen(sentence));
