@@ -6,8 +6,6 @@
 #include "nouns.h"
 
 typedef void (*idem__method_run)(idem__context *context, yyjson_val *params);
-/* A log level's name; -1: not one. */
-int idem__level_parse(yyjson_val *val);
 /* Registers every method and notification on the server's router. */
 idem_status idem__methods_register(idem_server *server);
 

@@ -1,6 +1,7 @@
 /* notify.c - what a handler tells while it works: progress and log lines, where they were asked
  * for; and the level a legacy peer sets for the latter. */
 #include "notify.h"
+#include "era.h"
 #include "result.h"
 #include "server.h"
 #include "session.h"
