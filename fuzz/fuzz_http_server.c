@@ -2,6 +2,8 @@
  * answers at any split, nothing leaked, whatever is asked. */
 #include "http_fuzz.h"
 
+#include "http/rpc_endpoint.h"
+
 static void echo(idem_request *request, yyjson_val *params, void *user) {
   (void)user;
   idem_reply(request, params);

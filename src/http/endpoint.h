@@ -4,7 +4,7 @@
 #define IDEM_HTTP_ENDPOINT_H
 
 #include "../rpc/rpc.h"
-#include "http.h"
+#include "rpc_endpoint.h"
 
 /* One POST being answered by a conn of the engine. Calls are pooled with their conns: between
  * requests such a conn owes nothing and may serve the next peer. */

@@ -1,6 +1,7 @@
 /* own_loop.c - the HTTP server as people with a loop of their own have it: the clock is a hook, and what is served on
  * top has its time with the server. See docs/internals/http.md. */
 #include "conn.h"
+#include "rpc_endpoint.h"
 
 #include <string.h>
 

@@ -2,6 +2,7 @@
  * process that asked, messages of 2024-11-05's transport to the one that has the stream, both as letters (letters.c);
  * cancellations to whichever has the request, and whether anybody answers on a stream to who would, as news, which every process hears. See
  * docs/internals/mcp_http.md. */
+#include "get_stream.h"
 #include "serving.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* endpoint.c - MCP's endpoint: POST for messages of every revision; GET and DELETE for the sessions
  * of older ones. What it wants of HTTP is data (idem__mcp_rules). */
-#include "mcp_http.h"
+#include "get_stream.h"
 
 extern const idem__http_protocol idem__mcp_protocol;
 
@@ -212,11 +212,8 @@ static void on_store(void *user) {
   worker->wake(worker, worker->wake_user);
 }
 
-idem_status idem__mcp_endpoint_new(const idem__mcp_endpoint_opts *opts, idem__mcp_endpoint **out) {
-  idem_alloc alloc = opts->worker->alloc;
-  idem__mcp_endpoint *endpoint = idem__calloc(&alloc, sizeof *endpoint);
-  if (!endpoint) return IDEM_E_NOMEM;
-  endpoint->alloc = alloc;
+static void set_up(idem__mcp_endpoint *endpoint, const idem__mcp_endpoint_opts *opts) {
+  endpoint->alloc = opts->worker->alloc;
   endpoint->table = opts->table;
   endpoint->worker = opts->worker;
   endpoint->message_path = opts->message_path ? opts->message_path : "/message";
@@ -228,29 +225,44 @@ idem_status idem__mcp_endpoint_new(const idem__mcp_endpoint_opts *opts, idem__mc
   idem__supported_versions(opts->worker->server, endpoint->bad_version.hint_value);
   idem_list_init(&endpoint->streams);
   idem_list_init(&endpoint->sse_lines);
-  idem__http_rpc_opts rpc = opts->rpc;
-  rpc.router = opts->worker->server->router;
-  rpc.policy = &opts->worker->server->policy;
+}
+
+static idem_status make_parts(idem__mcp_endpoint *endpoint, idem__http_rpc_opts rpc) {
+  const idem__mcp_worker *worker = endpoint->worker;
+  rpc.router = worker->server->router;
+  rpc.policy = &worker->server->policy;
   rpc.rules = &idem__mcp_rules;
   rpc.protocol = &idem__mcp_protocol;
   rpc.protocol_user = endpoint;
   rpc.accept = accept_websocket;
   rpc.unauthorized = end_unauthorized;
-  idem__store_queue_opts queue = {.user = endpoint, .alloc = &alloc};
-  queue.wake = endpoint->worker->wake ? on_store : NULL;
+  idem__store_queue_opts queue = {
+      .user = endpoint, .alloc = &endpoint->alloc, .wake = worker->wake ? on_store : NULL};
   idem_status status = idem__store_queue_new(&queue, &endpoint->queue);
-  if (status == IDEM_OK) status = idem__http_rpc_new(&rpc, &endpoint->rpc);
-  if (status != IDEM_OK) {
-    idem__store_queue_free(endpoint->queue);
-    idem__free(&alloc, endpoint);
-    return status;
-  }
+  return status == IDEM_OK ? idem__http_rpc_new(&rpc, &endpoint->rpc) : status;
+}
+
+static void subscribe(idem__mcp_endpoint *endpoint) {
   endpoint->subscriber.on_news = on_news;
   endpoint->subscriber.on_delivered = on_delivered;
   endpoint->subscriber.deadline = endpoint_deadline;
   endpoint->subscriber.on_time = on_time;
   idem_list_append(&endpoint->worker->subscribers, &endpoint->subscriber.link);
   idem__session_table_join(endpoint->table, endpoint);
+}
+
+idem_status idem__mcp_endpoint_new(const idem__mcp_endpoint_opts *opts, idem__mcp_endpoint **out) {
+  idem_alloc alloc = opts->worker->alloc;
+  idem__mcp_endpoint *endpoint = idem__calloc(&alloc, sizeof *endpoint);
+  if (!endpoint) return IDEM_E_NOMEM;
+  set_up(endpoint, opts);
+  idem_status status = make_parts(endpoint, opts->rpc);
+  if (status != IDEM_OK) {
+    idem__store_queue_free(endpoint->queue);
+    idem__free(&alloc, endpoint);
+    return status;
+  }
+  subscribe(endpoint);
   *out = endpoint;
   return IDEM_OK;
 }

@@ -1,6 +1,6 @@
 /* lookup.c - GET and DELETE, which name a session: it is looked for, now or later, and then listened to or
  * ended. A lookup goes with its peer. */
-#include "mcp_http.h"
+#include "get_stream.h"
 
 #include <stdio.h>
 #include <stdlib.h>

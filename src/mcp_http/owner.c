@@ -2,7 +2,7 @@
  * nothing to say any more, nobody would ever end the stream: so whoever notices puts an error for each of its ids into the log, as its
  * last event, and all who come for it hear the same. What a process that lives has said may have been pushed out of the log since, or found no
  * room there: only that process knows, and is asked. See docs/internals/mcp_http.md. */
-#include "mcp_http.h"
+#include "get_stream.h"
 
 #include <string.h>
 

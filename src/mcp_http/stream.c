@@ -1,7 +1,7 @@
 /* stream.c - GET streams of legacy sessions: a cursor over what the session has kept for one of
  * its streams. Notifications nobody asked for go to stream 0; a client that lost the stream of a
  * POST comes back for the rest of that one. */
-#include "mcp_http.h"
+#include "get_stream.h"
 
 #include <stdio.h>
 #include <string.h>

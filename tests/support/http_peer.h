@@ -4,7 +4,7 @@
 #ifndef IDEM_TEST_HTTP_PEER_H
 #define IDEM_TEST_HTTP_PEER_H
 
-#include "http/http.h"
+#include "http/rpc_endpoint.h"
 
 typedef struct http_peer_opts {
   const idem_http_opts *http;
