@@ -3,6 +3,7 @@
  * See fetch.h. */
 #include <idem/fetch.h>
 
+#include "uv/fetch_opts.h"
 #include "uv/fetcher.h"
 
 #include <stdarg.h>
@@ -23,7 +24,6 @@ struct idem_fetch {
   void *user;
   idem__curl_transfer *transfer;
   char *url, *first_url;
-  const char **headers;
   uint64_t end_ms;  /* UINT64_MAX: no limit */
   idem__timer idle; /* in the fetcher's deadlines */
   unsigned redirects_left;
@@ -45,14 +45,7 @@ struct idem_fetch {
 static void free_fetch(idem_fetch *fetch) {
   idem_alloc alloc = fetch->alloc;
   idem__runtime *runtime = fetch->runtime;
-  idem_fetch_opts *opts = &fetch->opts;
-  for (size_t i = 0; fetch->headers && fetch->headers[i]; i++)
-    idem__free(&alloc, (void *)(uintptr_t)fetch->headers[i]);
-  const char *const texts[] = {opts->method,  opts->body,      opts->proxy,
-                               opts->ca_file, opts->cert_file, opts->key_file};
-  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-    idem__free(&alloc, (void *)(uintptr_t)texts[i]);
-  idem__free(&alloc, fetch->headers);
+  idem__fetch_opts_free(&alloc, &fetch->opts);
   idem__free(&alloc, fetch->url);
   idem__free(&alloc, fetch->first_url);
   idem_buf_deinit(&fetch->head);
@@ -298,16 +291,11 @@ static void on_end(void *user, idem_status status, const char *why) {
 
 /* -------------------------------------------------------------------- starting */
 
-static bool named(const char *header, const char *name) {
-  size_t len = strlen(name);
-  return strcspn(header, ":") == len && idem__text_equal_nocase(header, len, name, len);
-}
-
 /* What may go on: all of it, or for another origin what tells nobody anything. */
 static bool goes_on(const idem_fetch *fetch, const char *header) {
-  bool type = named(header, "Content-Type");
-  if (fetch->get && (type || named(header, "Content-Encoding"))) return false;
-  return !fetch->stripped || type || named(header, "Accept");
+  bool type = idem__fetch_header_is(header, "Content-Type");
+  if (fetch->get && (type || idem__fetch_header_is(header, "Content-Encoding"))) return false;
+  return !fetch->stripped || type || idem__fetch_header_is(header, "Accept");
 }
 
 static uint64_t time_left(const idem_fetch *fetch) {
@@ -326,11 +314,11 @@ static bool may_connect(void *user, const uint8_t *address, size_t len) {
 static idem_status start_transfer(idem_fetch *fetch) {
   const idem_fetch_opts *opts = &fetch->opts;
   size_t count = 0;
-  while (fetch->headers[count]) count++;
+  while (fetch->opts.headers[count]) count++;
   const char **headers = idem__calloc(&fetch->alloc, (count + 1) * sizeof *headers);
   if (!headers) return IDEM_E_NOMEM;
   for (size_t i = 0, n = 0; i < count; i++)
-    if (goes_on(fetch, fetch->headers[i])) headers[n++] = fetch->headers[i];
+    if (goes_on(fetch, fetch->opts.headers[i])) headers[n++] = fetch->opts.headers[i];
   idem__curl_request request = {.method = fetch->get ? "GET" : opts->method,
                                 .url = fetch->url,
                                 .headers = headers,
@@ -356,78 +344,6 @@ static idem_status start_transfer(idem_fetch *fetch) {
   idem__free(&fetch->alloc, headers);
   if (status == IDEM_OK) expect_more(fetch);
   return status;
-}
-
-static bool is_token(const char *text, size_t len) {
-  static const char marks[] = "!#$%&'*+-.^_`|~";
-  for (size_t i = 0; i < len; i++) {
-    char c = text[i], lower = idem__ascii_lower(c);
-    if (!(lower >= 'a' && lower <= 'z') && !(c >= '0' && c <= '9') && !strchr(marks, c))
-      return false;
-  }
-  return len > 0;
-}
-
-static bool good_header(const char *header) {
-  static const char *const framing[] = {
-      "Content-Length", "Transfer-Encoding", "Connection",      "Upgrade", "TE", "Trailer",
-      "Expect",         "Keep-Alive",        "Proxy-Connection"};
-  size_t name = strcspn(header, ":");
-  if (!header[name] || !is_token(header, name) || strpbrk(header, "\r\n")) return false;
-  for (size_t i = 0; i < sizeof framing / sizeof *framing; i++)
-    if (named(header, framing[i])) return false;
-  return true;
-}
-
-static bool good_opts(const idem_fetch_opts *opts) {
-  if (!opts->url || (opts->method && !is_token(opts->method, strlen(opts->method)))) return false;
-  if (!opts->on_head != !opts->on_data) return false;
-  for (const char *const *header = opts->headers; header && *header; header++)
-    if (!good_header(*header)) return false;
-  return true;
-}
-
-static bool copy_text(const idem_alloc *alloc, const char **text) {
-  if (!*text) return true;
-  *text = idem__strndup(alloc, *text, strlen(*text));
-  return *text != NULL;
-}
-
-static bool copy_headers(idem_fetch *fetch, const char *const *headers) {
-  size_t count = 0, kept = 0;
-  while (headers && headers[count]) count++;
-  fetch->headers = idem__calloc(&fetch->alloc, (count + 2) * sizeof *fetch->headers);
-  if (!fetch->headers) return false;
-  bool agent = false, fine = true;
-  for (; fine && kept < count; kept++) {
-    agent |= named(headers[kept], "User-Agent");
-    fetch->headers[kept] = headers[kept];
-    fine = copy_text(&fetch->alloc, &fetch->headers[kept]);
-  }
-  if (!fine || agent) return fine;
-  fetch->headers[kept] = "User-Agent: idem/" IDEM_VERSION;
-  return copy_text(&fetch->alloc, &fetch->headers[kept]);
-}
-
-/* Each field is ours or NULL at every moment, so that a half copy can be freed. */
-static bool copy_opts(idem_fetch *fetch, const idem_fetch_opts *from) {
-  idem_fetch_opts *to = &fetch->opts;
-  const idem_alloc *alloc = &fetch->alloc;
-  *to = *from;
-  to->method = to->body = to->proxy = to->ca_file = to->cert_file = to->key_file = NULL;
-  to->headers = NULL;
-  to->method = from->method ? from->method : "GET";
-  if (!copy_text(alloc, &to->method)) return false;
-  to->proxy = from->proxy;
-  if (!copy_text(alloc, &to->proxy)) return false;
-  to->ca_file = from->ca_file;
-  if (!copy_text(alloc, &to->ca_file)) return false;
-  to->cert_file = from->cert_file;
-  if (!copy_text(alloc, &to->cert_file)) return false;
-  to->key_file = from->key_file;
-  if (!copy_text(alloc, &to->key_file)) return false;
-  if (from->body && !(to->body = idem__strndup(alloc, from->body, from->body_len))) return false;
-  return copy_headers(fetch, from->headers);
 }
 
 static void set_defaults(idem_fetch *fetch) {
@@ -474,7 +390,7 @@ static idem_status prepare(idem_fetch *fetch, uv_loop_t *loop, const idem_fetch_
 idem_status idem_fetch_check(uv_loop_t *loop, const char *url, const char *const *headers,
                              idem_log *log) {
   idem_fetch_opts opts = {.url = url, .headers = headers, .log = log};
-  if (!good_opts(&opts)) return IDEM_E_INVAL;
+  if (!idem__fetch_opts_good(&opts)) return IDEM_E_INVAL;
   idem_fetch *fetch = idem__calloc(NULL, sizeof *fetch);
   if (!fetch) return IDEM_E_NOMEM;
   fetch->alloc = idem__alloc_or_default(NULL);
@@ -486,13 +402,14 @@ idem_status idem_fetch_check(uv_loop_t *loop, const char *url, const char *const
 idem_status idem_fetch_start(uv_loop_t *loop, const idem_fetch_opts *opts, idem_fetch_fn fn,
                              void *user, idem_fetch **out) {
   if (out) *out = NULL;
-  if (!good_opts(opts) || !fn) return IDEM_E_INVAL;
+  if (!idem__fetch_opts_good(opts) || !fn) return IDEM_E_INVAL;
   idem_fetch *fetch = idem__calloc(opts->alloc, sizeof *fetch);
   if (!fetch) return IDEM_E_NOMEM;
   fetch->alloc = idem__alloc_or_default(opts->alloc);
   fetch->fn = fn;
   fetch->user = user;
-  idem_status status = copy_opts(fetch, opts) ? IDEM_OK : IDEM_E_NOMEM;
+  idem_status status =
+      idem__fetch_opts_copy(&fetch->alloc, &fetch->opts, opts) ? IDEM_OK : IDEM_E_NOMEM;
   set_defaults(fetch);
   if (status == IDEM_OK) give_empty_body(fetch);
   if (status == IDEM_OK) status = prepare(fetch, loop, opts);
