@@ -40,28 +40,14 @@ void session_end_by_trouble(call_session *self, const idem_mcp_trouble *trouble)
   session_end(self, trouble_tell(&self->target, &why));
 }
 
-void session_end_by_result(call_session *self, const idem_mcp_result *result) {
-  char flags[256];
-  login_flags(&self->login, flags, sizeof flags);
-  progress_clear(&self->progress);
-  if (self->interrupts || self->late) {
-    session_end(self, CALL_GIVEN_UP); /* it was said already */
-    return;
-  }
-  if (result->status == IDEM_E_REMOTE) {
-    int code = trouble_remote(result);
-    if (session_is_refused(result->http_status))
-      trouble_login(&self->target, result->http_status, login_why(&self->login), flags);
-    session_end(self, code);
-    return;
-  }
-  bool web = self->target.url && strncmp(self->target.url, "http", 4) == 0;
-  if (result->status == IDEM_E_CLOSED && !web) { /* how it ended is known a little later: on_lost */
-    self->lost = true;
-    self->calling = false;
-    self->fate = result->fate;
-    return;
-  }
+static void end_by_error(call_session *self, const idem_mcp_result *result, const char *flags) {
+  int code = trouble_remote(result);
+  if (session_is_refused(result->http_status))
+    trouble_login(&self->target, result->http_status, login_why(&self->login), flags);
+  session_end(self, code);
+}
+
+static void end_by_failure(call_session *self, const idem_mcp_result *result, const char *flags) {
   char *message = result->message ? strndup(result->message, result->message_len) : NULL;
   idem_mcp_trouble about = idem_mcp_client_trouble(self->client);
   call_trouble why = {.status = result->status,
@@ -79,6 +65,24 @@ void session_end_by_result(call_session *self, const idem_mcp_result *result) {
                       .login_flags = flags};
   session_end(self, trouble_tell(&self->target, &why));
   free(message);
+}
+
+void session_end_by_result(call_session *self, const idem_mcp_result *result) {
+  bool web = self->target.url && strncmp(self->target.url, "http", 4) == 0;
+  char flags[256];
+  login_flags(&self->login, flags, sizeof flags);
+  progress_clear(&self->progress);
+  if (self->interrupts || self->late) {
+    session_end(self, CALL_GIVEN_UP); /* it was said already */
+  } else if (result->status == IDEM_E_REMOTE) {
+    end_by_error(self, result, flags);
+  } else if (result->status == IDEM_E_CLOSED && !web) { /* how it ended is known later: on_lost */
+    self->lost = true;
+    self->calling = false;
+    self->fate = result->fate;
+  } else {
+    end_by_failure(self, result, flags);
+  }
 }
 
 /* Who asks is at fault, or what they may; asking anew would come to the same, and show a person a second page. */

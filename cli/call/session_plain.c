@@ -17,6 +17,18 @@ static bool is_told_later(const call_session *self, const idem_response *respons
          (self->target.argv || strncmp(self->target.url, "http", 4) != 0);
 }
 
+static void end_by_response(call_session *self, const idem_response *response) {
+  char *what = response->message ? strndup(response->message, response->message_len) : NULL;
+  call_trouble why = {.status = response->status,
+                      .phase = "the call",
+                      .exit_status = -1,
+                      .what = what ? what : idem_status_text(response->status),
+                      .fate = response->not_sent ? IDEM_MCP_NOT_SENT : IDEM_MCP_UNKNOWN,
+                      .sent = true};
+  end_by_failure(self, &why);
+  free(what);
+}
+
 static void on_answer(idem_conn *conn, const idem_response *response, void *user) {
   call_session *self = user;
   (void)conn;
@@ -36,15 +48,7 @@ static void on_answer(idem_conn *conn, const idem_response *response, void *user
   } else if (is_told_later(self, response)) {
     self->fate = response->not_sent ? IDEM_MCP_NOT_SENT : IDEM_MCP_UNKNOWN;
   } else {
-    char *what = response->message ? strndup(response->message, response->message_len) : NULL;
-    call_trouble why = {.status = response->status,
-                        .phase = "the call",
-                        .exit_status = -1,
-                        .what = what ? what : idem_status_text(response->status),
-                        .fate = response->not_sent ? IDEM_MCP_NOT_SENT : IDEM_MCP_UNKNOWN,
-                        .sent = true};
-    end_by_failure(self, &why);
-    free(what);
+    end_by_response(self, response);
   }
 }
 

@@ -17,10 +17,9 @@ static bool welcomes(const serve_options *options) {
          options->log.level <= IDEM_LOG_INFO;
 }
 
-static int serve(const serve_options *options, service *self) {
+static void announce(const serve_options *options, const service *self) {
   char counts[CONFIG_COUNTS];
   bool welcomed = welcomes(options);
-  signal(SIGXFSZ, SIG_IGN); /* a write past ulimit -f is one that fails, as on a full disk */
   if (welcomed)
     welcome(stderr, self->current, options->path, options);
   else
@@ -30,15 +29,25 @@ static int serve(const serve_options *options, service *self) {
     idem_logf(self->log, IDEM_LOG_WARN, "stdin is not read",
               "it is no pipe; --stdio serves what is in it");
   confinement_say(&self->current->bounds, self->log, welcomed);
-  idem_policy policy = idem_policy_preset(options->profile);
-  policy.codes = service_codes(&self->current->config, options);
-  bool mcp = options->profile == IDEM_PROFILE_MCP;
+}
+
+static idem_http_opts http_of(const serve_options *options, const service *self) {
   idem_http_opts http = options->http;
   if (self->current->config.auth) http.auth = &self->current->config.auth->http;
   if (options->page) {
     http.routes = self->page.routes;
     http.route_count = self->page.route_count;
   }
+  return http;
+}
+
+static int serve(const serve_options *options, service *self) {
+  signal(SIGXFSZ, SIG_IGN); /* a write past ulimit -f is one that fails, as on a full disk */
+  announce(options, self);
+  idem_policy policy = idem_policy_preset(options->profile);
+  policy.codes = service_codes(&self->current->config, options);
+  bool mcp = options->profile == IDEM_PROFILE_MCP;
+  idem_http_opts http = http_of(options, self);
   idem_serve_opts opts = {.server = mcp ? self->server : NULL,
                           .router = self->plain.router,
                           .policy = mcp ? NULL : &policy,

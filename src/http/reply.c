@@ -144,6 +144,20 @@ void idem__http_give_share(idem_http_exchange *exchange) {
   exchange->counted = false;
 }
 
+static void free_texts(idem_http_exchange *exchange, const idem_alloc *alloc) {
+  idem__free(alloc, exchange->logged);
+  idem__free(alloc, exchange->origin);
+  idem__free(alloc, exchange->principal);
+  idem__free(alloc, exchange->log_line);
+  idem__free(alloc, exchange->challenge);
+  idem__free(alloc, exchange->judge_lines);
+  exchange->logged = NULL;
+  exchange->origin = exchange->log_line = exchange->principal = exchange->challenge = NULL;
+  exchange->judge_lines = NULL;
+  idem__grant_unref(exchange->grant);
+  exchange->grant = NULL;
+}
+
 void idem__http_exchange_drop(idem_http_exchange *exchange) {
   idem_http_conn *conn = exchange->conn;
   if (conn && !conn->websocket) { /* a WebSocket keeps them */
@@ -160,20 +174,9 @@ void idem__http_exchange_drop(idem_http_exchange *exchange) {
     conn->on_room = NULL;
     if (!conn->websocket) conn->on_stop = NULL;
   }
-  if (!conn || (!exchange->origin && !exchange->log_line && !exchange->principal &&
-                !exchange->challenge && !exchange->judge_lines))
-    return;
-  idem__free(&conn->server->alloc, exchange->logged);
-  exchange->logged = NULL;
-  idem__free(&conn->server->alloc, exchange->origin);
-  idem__free(&conn->server->alloc, exchange->principal);
-  idem__free(&conn->server->alloc, exchange->log_line);
-  idem__free(&conn->server->alloc, exchange->challenge);
-  idem__free(&conn->server->alloc, exchange->judge_lines);
-  exchange->origin = exchange->log_line = exchange->principal = exchange->challenge = NULL;
-  exchange->judge_lines = NULL;
-  idem__grant_unref(exchange->grant);
-  exchange->grant = NULL;
+  if (conn && (exchange->origin || exchange->log_line || exchange->principal ||
+               exchange->challenge || exchange->judge_lines))
+    free_texts(exchange, &conn->server->alloc);
 }
 
 void idem__http_exchange_ended(idem_http_exchange *exchange) {

@@ -96,15 +96,7 @@ static idem_status copy_challenge(idem_http_server *server, const char *challeng
   return *to ? IDEM_OK : IDEM_E_NOMEM;
 }
 
-idem_status idem__http_server_new(const idem__http_server_opts *opts, idem_http_server **out) {
-  static const idem_http_opts defaults = {0};
-  const idem_http_opts *http = opts->http ? opts->http : &defaults;
-  *out = NULL;
-  idem_http_server *server = idem__calloc(opts->alloc, sizeof *server);
-  if (!server) return IDEM_E_NOMEM;
-  server->alloc = idem__alloc_or_default(opts->alloc);
-  server->users = 1;
-  idem__unfinished_init(&server->own_unfinished);
+static void take_opts(idem_http_server *server, const idem__http_server_opts *opts) {
   server->unfinished = opts->unfinished ? opts->unfinished : &server->own_unfinished;
   server->port = opts->port;
   server->unknown_id = opts->unknown_id;
@@ -122,13 +114,29 @@ idem_status idem__http_server_new(const idem__http_server_opts *opts, idem_http_
   server->judge_user = opts->judge_user;
   server->judge_reads = opts->judge_reads;
   server->judge_says = opts->judge_says;
+}
+
+static idem_status copy_challenges(idem_http_server *server, const idem__http_server_opts *opts) {
+  idem_status status = copy_challenge(server, opts->challenge, &server->challenge);
+  if (status == IDEM_OK)
+    status = copy_challenge(server, opts->challenge_stem, &server->challenge_stem);
+  return status == IDEM_OK ? copy_challenge(server, opts->bound_stem, &server->bound_stem) : status;
+}
+
+idem_status idem__http_server_new(const idem__http_server_opts *opts, idem_http_server **out) {
+  static const idem_http_opts defaults = {0};
+  const idem_http_opts *http = opts->http ? opts->http : &defaults;
+  *out = NULL;
+  idem_http_server *server = idem__calloc(opts->alloc, sizeof *server);
+  if (!server) return IDEM_E_NOMEM;
+  server->alloc = idem__alloc_or_default(opts->alloc);
+  server->users = 1;
+  idem__unfinished_init(&server->own_unfinished);
+  take_opts(server, opts);
   set_limits(server, opts, http);
   idem__h1_settings(&server->settings);
   idem_status status = set_checks(server, opts, http);
-  if (status == IDEM_OK) status = copy_challenge(server, opts->challenge, &server->challenge);
-  if (status == IDEM_OK)
-    status = copy_challenge(server, opts->challenge_stem, &server->challenge_stem);
-  if (status == IDEM_OK) status = copy_challenge(server, opts->bound_stem, &server->bound_stem);
+  if (status == IDEM_OK) status = copy_challenges(server, opts);
   if (status != IDEM_OK) {
     idem__http_server_free(server);
     return status;

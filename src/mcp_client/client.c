@@ -117,6 +117,16 @@ static void init_parts(idem_mcp_client *client) {
   client->legacy = idem__revision_legacy(client->opts.revisions);
 }
 
+static idem_status make_parts(idem_mcp_client *client) {
+  idem_router_opts router = {.alloc = &client->alloc,
+                             .seed = client->opts.seed,
+                             .parse_bytes_total = client->policy.limits.parse_bytes * 2};
+  idem_status status = idem_buf_puts(&client->roots, "[]");
+  if (status == IDEM_OK) status = idem__mcp_identity(client);
+  if (status == IDEM_OK) status = idem_router_new(&router, &client->router);
+  return status == IDEM_OK ? idem__mcp_notices_register(client) : status;
+}
+
 idem_status idem_mcp_client_new(const idem_mcp_client_opts *opts, idem_mcp_client **out) {
   static const idem_mcp_client_opts none;
   if (!opts) opts = &none;
@@ -132,15 +142,7 @@ idem_status idem_mcp_client_new(const idem_mcp_client_opts *opts, idem_mcp_clien
   client->legacy = idem__revision_legacy(client->opts.revisions);
   set_policy(client);
   if (status == IDEM_OK) status = check_opts(client);
-  if (status == IDEM_OK) status = idem_buf_puts(&client->roots, "[]");
-  if (status == IDEM_OK) status = idem__mcp_identity(client);
-  if (status == IDEM_OK)
-    status = idem_router_new(
-        &(idem_router_opts){.alloc = &client->alloc,
-                            .seed = opts->seed,
-                            .parse_bytes_total = client->policy.limits.parse_bytes * 2},
-        &client->router);
-  if (status == IDEM_OK) status = idem__mcp_notices_register(client);
+  if (status == IDEM_OK) status = make_parts(client);
   if (status != IDEM_OK) {
     idem_mcp_client_free(client);
     return status;
@@ -163,6 +165,22 @@ void idem__mcp_client_unbind(idem_mcp_client *client) {
   client->conn = NULL;
 }
 
+static void free_parts(idem_mcp_client *client) {
+  idem_map_deinit(&client->tools);
+  idem__heap_deinit(&client->timers);
+  idem_buf_deinit(&client->identity);
+  idem_buf_deinit(&client->roots);
+  idem_buf_deinit(&client->scratch);
+  idem_buf_deinit(&client->learnt);
+  idem_buf_deinit(&client->trouble_data);
+  yyjson_doc_free(client->hello);
+  idem_schema_ctx_free(client->schema_ctx);
+  idem_router_free(client->router);
+  idem__free(&client->alloc, client->slots);
+  idem__free(&client->alloc, client->free_slots);
+  idem__free(&client->alloc, client->texts);
+}
+
 void idem_mcp_client_free(idem_mcp_client *client) {
   if (!client) return;
   client->closing = true;
@@ -179,19 +197,7 @@ void idem_mcp_client_free(idem_mcp_client *client) {
   idem__mcp_questions_close(client);
   idem__mcp_tools_forget(client);
   idem__mcp_caches_drop(client, false);
-  idem_map_deinit(&client->tools);
-  idem__heap_deinit(&client->timers);
-  idem_buf_deinit(&client->identity);
-  idem_buf_deinit(&client->roots);
-  idem_buf_deinit(&client->scratch);
-  idem_buf_deinit(&client->learnt);
-  idem_buf_deinit(&client->trouble_data);
-  yyjson_doc_free(client->hello);
-  idem_schema_ctx_free(client->schema_ctx);
-  idem_router_free(client->router);
-  idem__free(&client->alloc, client->slots);
-  idem__free(&client->alloc, client->free_slots);
-  idem__free(&client->alloc, client->texts);
+  free_parts(client);
   idem_alloc alloc = client->alloc;
   idem__free(&alloc, client);
 }

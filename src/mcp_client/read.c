@@ -65,35 +65,40 @@ static void make_room(idem_mcp_client *client, size_t bytes) {
     drop(client, read_at(client->reads.next));
 }
 
+static kept_read *make_kept(const idem__mcp_call *call, yyjson_val *result, const idem_buf *text) {
+  const idem_mcp_client *client = call->client;
+  size_t uri_len = call->subject_len;
+  kept_read *kept = idem__malloc(&client->alloc, sizeof *kept + uri_len + text->len);
+  if (!kept) return NULL;
+  *kept =
+      (kept_read){.uri_len = uri_len,
+                  .len = text->len,
+                  .is_private = !yyjson_equals_str(yyjson_obj_get(result, "cacheScope"), "public")};
+  memcpy(kept->bytes, call->text + call->subject_at, uri_len);
+  memcpy(kept->bytes + uri_len, text->data, text->len);
+  return kept;
+}
+
+static void take_in(idem_mcp_client *client, kept_read *kept, uint64_t fresh_ms) {
+  kept->fresh_until = idem__conn_now_ms(client->conn) + fresh_ms;
+  make_room(client, kept->uri_len + kept->len);
+  idem_list_append(&client->reads, &kept->link);
+  client->read_bytes += kept->uri_len + kept->len;
+  client->read_count++;
+}
+
 /* Without memory for it, it will be asked for again. */
 void idem__mcp_read_keep(const idem__mcp_call *call, yyjson_val *result) {
   idem_mcp_client *client = call->client;
   int64_t ttl = 0;
   if (!is_read(call) || call->rounds || !idem__mcp_modern(client)) return;
-  const char *uri = call->text + call->subject_at;
-  kept_read *kept = find(client, uri, call->subject_len);
+  kept_read *kept = find(client, call->text + call->subject_at, call->subject_len);
   if (kept) drop(client, kept);
   if (!idem__json_get_int(yyjson_obj_get(result, "ttlMs"), &ttl) || ttl <= 0) return;
   idem_buf text;
   idem_buf_init(&text, &client->alloc, client->opts.max_cache_bytes / 4);
-  idem_status status = idem__json_put(&text, result);
-  kept = status == IDEM_OK
-             ? idem__malloc(&client->alloc, sizeof *kept + call->subject_len + text.len)
-             : NULL;
-  if (kept) {
-    uint64_t now = idem__conn_now_ms(client->conn);
-    make_room(client, call->subject_len + text.len);
-    *kept = (kept_read){.uri_len = call->subject_len,
-                        .len = text.len,
-                        .fresh_until = now + (uint64_t)ttl,
-                        .is_private =
-                            !yyjson_equals_str(yyjson_obj_get(result, "cacheScope"), "public")};
-    memcpy(kept->bytes, uri, kept->uri_len);
-    memcpy(kept->bytes + kept->uri_len, text.data, kept->len);
-    idem_list_append(&client->reads, &kept->link);
-    client->read_bytes += kept->uri_len + kept->len;
-    client->read_count++;
-  }
+  kept = idem__json_put(&text, result) == IDEM_OK ? make_kept(call, result, &text) : NULL;
+  if (kept) take_in(client, kept, (uint64_t)ttl);
   idem_buf_deinit(&text);
 }
 
