@@ -1,4 +1,5 @@
-/* session_mcp.h - the ends of a call to an MCP server, session_mcp_end.c, and what it hears on its way, session_mcp_hear.c. */
+/* session_mcp.h - the ends of a call to an MCP server, session_mcp_end.c, what it hears on its way, session_mcp_hear.c, and what was
+ * remembered wrongly, session_mcp_stale.c. */
 #ifndef IDEM_CLI_CALL_SESSION_MCP_H
 #define IDEM_CLI_CALL_SESSION_MCP_H
 
@@ -15,6 +16,8 @@ bool session_is_refused(int http_status);
 bool session_is_stale(const call_session *self, const idem_mcp_result *result);
 /* Then: forgets that, and closes. */
 void session_begin_anew(call_session *self);
+/* Of an error that ends the call: where it may be the memory's fault, that goes, and whoever asked is told. */
+void session_doubt_memory(const call_session *self, const idem_mcp_result *result);
 
 /* All of them are asked for, then the one that is wanted is called. */
 void session_list_tools(call_session *self);

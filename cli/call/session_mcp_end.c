@@ -1,5 +1,4 @@
-/* session_mcp_end.c - what the end of a call to an MCP server means: an answer, trouble on the way, or a cache that was
- * wrong. */
+/* session_mcp_end.c - what the end of a call to an MCP server means: an answer, or trouble on the way. */
 #include "session_mcp.h"
 
 #include <stdlib.h>
@@ -44,6 +43,7 @@ static void end_by_error(call_session *self, const idem_mcp_result *result, cons
   int code = trouble_remote(result);
   if (session_is_refused(result->http_status))
     trouble_login(&self->target, result->http_status, login_why(&self->login), flags);
+  session_doubt_memory(self, result);
   session_end(self, code);
 }
 
@@ -83,25 +83,4 @@ void session_end_by_result(call_session *self, const idem_mcp_result *result) {
   } else {
     end_by_failure(self, result, flags);
   }
-}
-
-/* Who asks is at fault, or what they may; asking anew would come to the same, and show a person a second page. */
-bool session_is_refused(int http_status) { return http_status == 401 || http_status == 403; }
-
-bool session_is_stale(const call_session *self, const idem_mcp_result *result) {
-  if (!self->cached || result->status == IDEM_OK || result->fate == IDEM_MCP_UNKNOWN) return false;
-  if (session_is_refused(result->http_status)) return false;
-  if (result->status == IDEM_E_STATE || result->status == IDEM_E_INVAL) return true;
-  bool refused = result->status == IDEM_E_REMOTE;
-  return refused && (result->http_status == 400 || result->http_status == 404 ||
-                     result->http_status == 405 || result->code == IDEM_RPC_METHOD_NOT_FOUND ||
-                     result->code == IDEM_RPC_INVALID_REQUEST || result->code == -32022);
-}
-
-void session_begin_anew(call_session *self) {
-  cache_forget(&self->target);
-  self->cached = false;
-  self->again = true;
-  self->calling = false;
-  if (self->client) idem_mcp_client_close(self->client);
 }

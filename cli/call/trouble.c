@@ -106,6 +106,8 @@ static void put_row(const char *name, const char *data, size_t len, size_t max) 
   fputc('\n', stderr);
 }
 
+void trouble_try(const char *words) { put_row("try", words, strlen(words), 400); }
+
 static const char *last_lines(const char *data, size_t len, size_t *left) {
   size_t lines = 0, at = len;
   if (at && data[at - 1] == '\n') at--;

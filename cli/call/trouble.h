@@ -38,6 +38,9 @@ int trouble_remote(const idem_mcp_result *result);
 /* What it lacks, and what to type then: rows behind a refusal with 401 or 403. */
 void trouble_login(const call_target *target, int http_status, const char *why, const char *flags);
 
+/* What to try, as one more row. */
+void trouble_try(const char *words);
+
 /* A log whose last line can be asked for: what the library says when something cannot even begin. */
 idem_log *trouble_log(void);
 const char *trouble_logged(void);
