@@ -225,3 +225,13 @@ bool arguments_make(const call_arguments *self, yyjson_val *value, text *out, te
   idem_schema_free(schema);
   return fine;
 }
+
+bool arguments_fit(yyjson_val *value, const text *arguments) {
+  text why = {.data = NULL}, note = {.data = NULL};
+  idem_schema *schema = compile(value, &note);
+  bool fine = !schema || fits(schema, arguments, &why);
+  idem_schema_free(schema);
+  text_free(&note);
+  text_free(&why);
+  return fine;
+}

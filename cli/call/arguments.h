@@ -29,6 +29,8 @@ void arguments_free(call_arguments *self);
  * cannot be used. */
 bool arguments_make(const call_arguments *self, yyjson_val *schema, text *out, text *why,
                     text *note);
+/* Whether the text of an object fits; a schema that cannot be used refuses nothing. */
+bool arguments_fit(yyjson_val *schema, const text *arguments);
 /* The first as the one to complete; the others are its context. */
 const given_argument *arguments_first(const call_arguments *self);
 

@@ -17,7 +17,7 @@
 #define NAMES_BYTES ((size_t)128 << 10)
 #define NAMES_MOST 1000u
 #define MOST_FILES 64
-#define FORMAT 1
+#define FORMAT 2
 
 /* ------------------------------------------------------------------------- names */
 
@@ -63,7 +63,7 @@ static bool path_of(const call_target *target, char *path, size_t size) {
 
 /* ------------------------------------------------------------------------ reading */
 
-static uint64_t wall_ms(void) {
+uint64_t cache_now_ms(void) {
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
   return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
@@ -102,8 +102,9 @@ bool cache_load(call_cache *self, const call_target *target) {
   if (!path_of(target, path, sizeof path)) return false;
   self->doc = read_own(path);
   yyjson_val *root = yyjson_doc_get_root(self->doc);
-  uint64_t at = number(yyjson_obj_get(root, "at")), now = wall_ms();
+  uint64_t at = number(yyjson_obj_get(root, "at")), now = cache_now_ms();
   if (number(yyjson_obj_get(root, "v")) != FORMAT || at > now) return false;
+  self->at = at;
   self->age_ms = now - at;
   return yyjson_is_arr(cache_tools(self));
 }
@@ -121,6 +122,15 @@ yyjson_val *cache_names(const call_cache *self, const char *kind) {
 const char *cache_revision(const call_cache *self) {
   yyjson_val *about = yyjson_obj_get(yyjson_doc_get_root(self->doc), "about");
   return yyjson_get_str(yyjson_obj_get(about, "revision"));
+}
+
+uint64_t cache_fresh_ms(const call_cache *self) {
+  yyjson_val *about = yyjson_obj_get(yyjson_doc_get_root(self->doc), "about");
+  yyjson_val *said = yyjson_obj_get(about, "fresh");
+  uint64_t fresh = said ? number(said) : CACHE_FRESH_MS, now = cache_now_ms();
+  uint64_t listed = number(yyjson_obj_get(about, "listed"));
+  if (fresh > CACHE_FRESH_MS) fresh = CACHE_FRESH_MS;
+  return listed <= now && now - listed < fresh ? listed + fresh - now : 0;
 }
 
 const char *cache_keys(const call_cache *self) {
@@ -188,12 +198,12 @@ static void put_old_names(text *out, const char *path) {
   yyjson_doc_free(doc);
 }
 
-void cache_store(const call_target *target, const char *about, size_t about_len,
+void cache_store(const call_target *target, uint64_t at, const char *about, size_t about_len,
                  yyjson_val *tools) {
   char path[4096], folder[2048];
   text all = {.data = NULL};
   if (!path_of(target, path, sizeof path) || !folder_of(folder, sizeof folder)) return;
-  text_printf(&all, "{\"v\":%d,\"at\":%llu,\"about\":", FORMAT, (unsigned long long)wall_ms());
+  text_printf(&all, "{\"v\":%d,\"at\":%llu,\"about\":", FORMAT, (unsigned long long)at);
   text_put(&all, about ? about : "null", about ? about_len : 4);
   text_puts(&all, ",\"tools\":");
   put_json(&all, tools);
@@ -272,6 +282,11 @@ void cache_store_names(const call_target *target, yyjson_mut_val *resources,
   text_free(&all);
   free(names);
   yyjson_doc_free(doc);
+}
+
+bool cache_exists(const call_target *target) {
+  char path[4096];
+  return path_of(target, path, sizeof path) && access(path, F_OK) == 0;
 }
 
 void cache_forget(const call_target *target) {

@@ -1,6 +1,7 @@
 /* session.c - see session.h: the loop, signals, the deadline, the end.
  * Exit statuses are decided in one place each; whoever ends the session says which. */
 #include "session.h"
+#include "session_mcp.h"
 #include "text.h"
 
 #include "config/memory.h"
@@ -286,6 +287,8 @@ void session_free(call_session *self) {
   arguments_free(&self->arguments);
   text_free(&self->made);
   yyjson_doc_free(self->listed);
+  text_free(&self->sent);
+  session_free_answer(self);
   text_hide_by(NULL);
   idem_log_free(self->log);
   target_free(&self->target);

@@ -18,11 +18,20 @@
 #include <idem/uv.h>
 #include <uv.h>
 
+/* An answer of the server's that is not told yet, with all that it points to. */
+typedef struct call_answer {
+  idem_mcp_result result;
+  char *key, *message;
+  yyjson_doc *value, *data;
+} call_answer;
+
 typedef struct call_session {
   const call_options *options;
   call_target target;
   call_arguments arguments;
   text made; /* the arguments as JSON */
+  text sent; /* what was made of them by a list of tools that is doubted */
+  call_answer answer;
   call_cache cache;
   bool cached;  /* the cache is used for this call */
   bool at_once; /* not even server/discover is asked */

@@ -10,16 +10,11 @@
 #include <string.h>
 
 static void begin_call(call_session *self);
+static bool look_again(call_session *self, const idem_mcp_result *result);
 
 /* --------------------------------------------------------------------- the answers */
 
-static void on_tool(idem_mcp_client *client, const idem_mcp_result *result, void *user) {
-  call_session *self = user;
-  (void)client;
-  if (session_is_stale(self, result)) {
-    session_begin_anew(self);
-    return;
-  }
+static void end_by_tool(call_session *self, const idem_mcp_result *result) {
   if (result->status != IDEM_OK) {
     session_end_by_result(self, result);
     return;
@@ -29,6 +24,15 @@ static void on_tool(idem_mcp_client *client, const idem_mcp_result *result, void
     call_say("the key was %s%s", result->key, result->replayed ? ": this answer was kept" : "");
   print_tool(&self->printer, result->result, result->content, result->structured, result->is_error);
   session_end(self, result->is_error ? CALL_TOOL_FAILED : CALL_WELL);
+}
+
+static void on_tool(idem_mcp_client *client, const idem_mcp_result *result, void *user) {
+  call_session *self = user;
+  (void)client;
+  if (session_is_stale(self, result))
+    session_begin_anew(self);
+  else if (!session_doubts_list(self, result) || !look_again(self, result))
+    end_by_tool(self, result);
 }
 
 static void on_other(idem_mcp_client *client, const idem_mcp_result *result, void *user) {
@@ -160,29 +164,24 @@ static void call_tool(call_session *self) {
   if (status != IDEM_OK) cannot_begin(self, status);
 }
 
-static void remember(call_session *self, yyjson_val *tools) {
-  text about = {.data = NULL};
-  if (self->options->no_cache || self->options->revisions)
-    return; /* it may have another, better one */
-  const char *keys = idem_mcp_client_keys(self->client);
-  text_printf(&about, "{\"revision\":\"%s\"",
-              idem_mcp_revision_date(idem_mcp_client_revision(self->client)));
-  if (keys) text_printf(&about, ",\"keys\":\"%s\"", keys);
-  text_puts(&about, "}");
-  cache_store(&self->target, about.data, about.len, tools);
-  text_free(&about);
-}
-
 static void on_tools(idem_mcp_client *client, const idem_mcp_result *result, void *user) {
   call_session *self = user;
   text why = {.data = NULL};
   (void)client;
   self->calling = false;
+  if (session_list_is_stale(self, result)) {
+    session_begin_anew(self);
+    return;
+  }
+  if (result->status != IDEM_OK && session_learn_anyway(self, result)) {
+    call_tool(self);
+    return;
+  }
   if (result->status != IDEM_OK) {
     session_end_by_result(self, result);
     return;
   }
-  remember(self, result->items);
+  session_remember(self, result);
   yyjson_val *tool = find_tool(result->items, self->options->subject);
   if (!tool && !session_knock(self, result->items))
     session_unknown_tool(self, result->items);
@@ -200,6 +199,39 @@ void session_list_tools(call_session *self) {
   if (status != IDEM_OK) cannot_begin(self, status);
 }
 
+/* The list of today: the tool is gone, or its schema makes other arguments of the same words, or the answer stands. */
+static void on_tools_again(idem_mcp_client *client, const idem_mcp_result *result, void *user) {
+  call_session *self = user;
+  text why = {.data = NULL};
+  (void)client;
+  self->calling = false;
+  if (result->status == IDEM_OK) session_remember(self, result);
+  yyjson_val *tool = find_tool(result->items, self->options->subject);
+  if (result->status == IDEM_OK && !tool)
+    unknown_tool(self, result->items);
+  else if (tool && !make_arguments(self, tool, &why))
+    refuse_arguments(self, &why);
+  else if (tool && session_may_call_again(self, yyjson_obj_get(tool, "inputSchema")))
+    call_tool(self);
+  else
+    end_by_tool(self, &self->answer.result);
+  text_free(&why);
+}
+
+/* False: it cannot be asked for. */
+static bool look_again(call_session *self, const idem_mcp_result *result) {
+  static const idem_mcp_call_opts fresh = {.fresh = true};
+  if (idem_mcp_list(self->client, IDEM_MCP_TOOLS, &fresh, on_tools_again, self, &self->call) !=
+      IDEM_OK)
+    return false;
+  session_keep_answer(self, result);
+  self->sent.len = 0;
+  text_put(&self->sent, self->made.data, self->made.len);
+  self->cached = false;
+  self->calling = true;
+  return true;
+}
+
 /* --------------------------------------------------------------------------- looking */
 
 static void look_on(call_session *self);
@@ -214,7 +246,7 @@ static void on_list(idem_mcp_client *client, const idem_mcp_result *result, void
     session_end_by_result(self, result);
     return;
   }
-  if (self->looked == IDEM_MCP_TOOLS && !absent) remember(self, result->items);
+  if (self->looked == IDEM_MCP_TOOLS && !absent) session_remember(self, result);
   look_take(&self->look, (idem_mcp_list_kind)self->looked, result->items);
   self->looked++;
   look_on(self);
@@ -225,18 +257,11 @@ static bool has_list(const call_session *self, idem_mcp_list_kind kind) {
   return idem_mcp_client_declares(self->client, (const char *const[]){names[kind], NULL});
 }
 
-/* For completion. */
-static void remember_names(const call_session *self) {
-  if (self->options->no_cache || self->options->revisions) return;
-  cache_store_names(&self->target, self->look.lists[IDEM_MCP_RESOURCES],
-                    self->look.lists[IDEM_MCP_TEMPLATES], self->look.lists[IDEM_MCP_PROMPTS]);
-}
-
 static void look_on(call_session *self) {
   while (self->looked < LOOK_LISTS && !has_list(self, (idem_mcp_list_kind)self->looked))
     self->looked++;
   if (self->looked == LOOK_LISTS) {
-    remember_names(self);
+    session_remember_names(self);
     look_print(&self->look, &self->printer, self->client, session_transport(self));
     session_end(self, CALL_WELL);
     return;
@@ -323,27 +348,11 @@ static void begin_other(call_session *self) {
 
 /* ----------------------------------------------------------------------- connecting */
 
-/* What the server told last time spares it the question, where the arguments fit that. */
-static bool learn_from_cache(call_session *self) {
-  size_t len;
-  text list = {.data = NULL};
-  char *tools = yyjson_val_write(cache_tools(&self->cache), 0, &len);
-  if (!tools) return false;
-  text_puts(&list, "{\"tools\":");
-  text_put(&list, tools, len);
-  text_puts(&list, "}");
-  idem_status status = idem_mcp_client_learn_tools(self->client, list.data, list.len,
-                                                   CACHE_FRESH_MS - self->cache.age_ms);
-  text_free(&list);
-  free(tools);
-  return status == IDEM_OK;
-}
-
 static void begin_call(call_session *self) {
   switch (self->options->kind) {
   case CALL_LOOK: look_on(self); break;
   case CALL_TOOL:
-    if (self->cached && learn_from_cache(self))
+    if (session_learn(self))
       call_tool(self);
     else
       session_list_tools(self);

@@ -1,5 +1,5 @@
-/* session_mcp.h - the ends of a call to an MCP server, session_mcp_end.c, what it hears on its way, session_mcp_hear.c, and what was
- * remembered wrongly, session_mcp_stale.c. */
+/* session_mcp.h - the ends of a call to an MCP server, session_mcp_end.c, what it hears on its way, session_mcp_hear.c, and what is
+ * remembered, session_mcp_stale.c. */
 #ifndef IDEM_CLI_CALL_SESSION_MCP_H
 #define IDEM_CLI_CALL_SESSION_MCP_H
 
@@ -12,10 +12,27 @@ void session_end_by_result(call_session *self, const idem_mcp_result *result);
 void session_observe(const call_session *self, idem_mcp_client_opts *opts);
 /* By who it takes the caller for: 401 or 403. */
 bool session_is_refused(int http_status);
+/* Keeps what the server speaks and its tools, a list that was asked for; and for completion what a look has found. */
+void session_remember(const call_session *self, const idem_mcp_result *list);
+void session_remember_names(const call_session *self);
+/* What the server told last time spares it the question. False: it is asked. */
+bool session_learn(const call_session *self);
+/* The same where the question has not reached a server that is away for a moment. */
+bool session_learn_anyway(const call_session *self, const idem_mcp_result *result);
 /* Whether it failed because what was remembered of this server no longer holds, and the server has done nothing yet. */
 bool session_is_stale(const call_session *self, const idem_mcp_result *result);
+/* The same of a list, which may be asked for again whatever it was. */
+bool session_list_is_stale(const call_session *self, const idem_mcp_result *result);
 /* Then: forgets that, and closes. */
 void session_begin_anew(call_session *self);
+/* Whether an answer may come of an old list of tools: it is asked for anew then, and this answer stands where that has nothing new to
+ * say. */
+bool session_doubts_list(const call_session *self, const idem_mcp_result *result);
+/* Copies it to `answer`. */
+void session_keep_answer(call_session *self, const idem_mcp_result *result);
+void session_free_answer(call_session *self);
+/* The server's schema of today refuses what was `sent`, and has `made` something else of the same words. */
+bool session_may_call_again(const call_session *self, yyjson_val *schema);
 /* Of an error that ends the call: where it may be the memory's fault, that goes, and whoever asked is told. */
 void session_doubt_memory(const call_session *self, const idem_mcp_result *result);
 
