@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define EXIT_MS 1000u
+#define SPARE_MS 1000u /* of the connection, so that the call is given up first */
 
 call_questions *questions_of(void *user) {
   call_session *self = user;
@@ -80,7 +81,7 @@ idem_client_opts session_wire(const call_session *self) {
                             .ca_file = options->ca_file,
                             .no_verify = options->no_verify,
                             .connect_ms = timeout && timeout < 10000 ? timeout : 0,
-                            .idle_ms = options->timeout_ms,
+                            .idle_ms = timeout ? timeout + SPARE_MS : 0,
                             .argv = self->target.argv,
                             .environment = self->target.environment,
                             .folder = self->target.folder,

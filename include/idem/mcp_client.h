@@ -269,7 +269,7 @@ typedef struct idem_mcp_client_opts {
   bool sampling_context;
   /* Calls of tools that happen once, see idem_mcp_call_opts.key. */
   bool no_keys;         /* no key but the program's own is sent, and nothing is repeated */
-  unsigned max_repeats; /* of one call, until the server has said something to it; 0: 8 */
+  unsigned max_repeats; /* of one call, until the server has said something to it; 0: 16 */
   uint64_t repeat_ms;   /* after a break, for all its repetitions; 0: 30,000 */
   /* With at_once: what idem_mcp_client_keys said at an earlier connection; NULL: the server knows no keys. Copied. */
   const char *known_keys;
@@ -391,8 +391,9 @@ typedef struct idem_mcp_call_opts {
    * makes one, that nobody can guess, where the server says that it knows keys (experimental: "idem/once") and the tool is not known to
    * be read-only.
    * A call with a key, over HTTP, to a server that says where it keeps its keys is repeated by itself when its connection breaks
-   * or nobody takes it (HTTP 502, 503, 504, or the reason "unavailable"): after 100 ms, twice that, and so on up to 5 s, each a little more or
-   * less, and not before the server's Retry-After; at most max_repeats times within repeat_ms. The server then gives the answer that
+   * or nobody takes it (HTTP 502, 503, 504, or the reason "unavailable"): after 100 ms, twice that, and so on up to 5 s, each
+   * shorter by up to a half, and not before the server's Retry-After; at most max_repeats times within repeat_ms, the last one at their end. A
+   * connection on which nothing comes is given up in the same way as long as idle_ms, which goes on over these repetitions, is not over. The server then gives the answer that
    * was lost, waits for the call that still runs, runs what it never got, or says that the outcome is unknown
    * (IDEM_MCP_OUTCOME_UNKNOWN); a server that has lost its keys meanwhile says that as well. Session and credentials are made anew
    * as for any call. While it waits to be repeated deadline_ms runs, idle_ms does not. A call that is given up (cancelled, or its

@@ -172,8 +172,8 @@ static void fail_stream(idem__http_post *post, const idem__http_outcome *outcome
     idem__http_post_fail(post, IDEM_E_CLOSED, outcome->why);
   else if (outcome->status != IDEM_OK)
     idem__http_post_fail(post, outcome->status, outcome->why);
-  else
-    idem__http_post_fail(post, IDEM_E_PROTO, "the event stream ended without an answer");
+  else /* in order or not: what was sent may have been carried out */
+    idem__http_post_fail(post, IDEM_E_CLOSED, "the event stream ended without an answer");
 }
 
 /* Whoever knows better may have it sent again, now or later. True: the post goes on. */

@@ -246,7 +246,7 @@ static idem_status send(idem__mcp_call *call, const char *params, size_t len) {
                             &call->asked);
   if (out->cap > 65536) idem_buf_deinit(out);
   if (status != IDEM_OK) return status;
-  idem__mcp_call_touch(call);
+  if (!idem__mcp_once_silent(call)) idem__mcp_call_touch(call);
   idem__mcp_call_arm(call);
   return IDEM_OK;
 }

@@ -53,7 +53,7 @@ static void fill_defaults(idem_mcp_client_opts *opts) {
   set_default_size(&opts->message_bytes, (size_t)64 << 20);
   set_default_size(&opts->max_cache_bytes, (size_t)8 << 20);
   set_default(&opts->repeat_ms, 30000);
-  if (!opts->max_repeats) opts->max_repeats = 8;
+  if (!opts->max_repeats) opts->max_repeats = 16;
   if (!opts->max_rounds) opts->max_rounds = 10;
   if (!opts->revisions) opts->revisions = UINT32_MAX;
   if (!opts->name) opts->version = IDEM_VERSION;

@@ -380,6 +380,8 @@ bool idem__mcp_once_mend(idem__mcp_call *call, const idem_response *response);
 /* What is known after an error of the server's. */
 idem_mcp_fate idem__mcp_once_fate(const idem__mcp_call *call, const idem_response *response);
 void idem__mcp_once_tell(const idem__mcp_call *call, idem_mcp_result *result);
+/* Whether this is a repetition after silence, which goes on; said once. */
+bool idem__mcp_once_silent(idem__mcp_call *call);
 /* It is given up: the server is told by its key, where nothing else tells it. */
 void idem__mcp_once_cancel(idem__mcp_call *call);
 

@@ -20,6 +20,7 @@ struct idem__mcp_once {
   unsigned repeats; /* since the server said something, */
   unsigned all;     /* and all of the call */
   uint64_t until;   /* when repeating ends */
+  bool silent;      /* nothing was heard: the time of silence goes on over the repetition */
 };
 
 /* ------------------------------------------------------------ what a server knows */
@@ -97,6 +98,12 @@ idem_status idem__mcp_once_prepare(idem__mcp_call *call) {
 static uint64_t needed_ms(const idem__mcp_call *call) {
   if (call->once->own || call->idle_ms > IDLE_MOST_MS) return 0;
   return call->client->opts.repeat_ms + call->idle_ms + SPARE_MS;
+}
+
+bool idem__mcp_once_silent(idem__mcp_call *call) {
+  bool silent = call->once && call->once->silent;
+  if (silent) call->once->silent = false;
+  return silent;
 }
 
 idem_status idem__mcp_once_put(const idem__mcp_call *call, idem_buf *out) {
@@ -195,6 +202,12 @@ static uint64_t pause_of(const idem__mcp_call *call) {
   return call->retry_after_ms > most / 2 ? call->retry_after_ms + pause / 4 : pause;
 }
 
+/* The last try is at the very end of the time that there is, unless the server wants to be left alone for longer. */
+static uint64_t fit_pause(const idem__mcp_call *call, uint64_t now, uint64_t pause) {
+  uint64_t until = call->once->until, left = until > now ? until - now : 0;
+  return left && pause > left && call->retry_after_ms <= left ? left : pause;
+}
+
 static void repeat(idem__mcp_call *call) {
   idem_status status = call->task ? idem__mcp_task_again(call) : idem__mcp_call_send(call);
   if (status != IDEM_OK) idem__mcp_call_fail(call, status, "the call could not be repeated");
@@ -220,6 +233,12 @@ static bool may_repeat(const idem__mcp_call *call, uint64_t now, uint64_t pause)
   return once->repeats < opts->max_repeats && now + pause <= once->until;
 }
 
+/* A connection on which nothing comes may be dead; whether its server is, the call's own time of silence says, which goes on over all tries. */
+static bool is_over(const idem__mcp_call *call, const idem_response *response, uint64_t until) {
+  bool counts = !call->client->asked_by_server;
+  return response->status == IDEM_E_TIMEOUT && counts && until >= call->idle_at;
+}
+
 /* A task has a name by which anybody may ask for it: that is no call that could happen twice. */
 static void note_break(idem__mcp_call *call, const idem_response *response) {
   bool refused = response->status == IDEM_E_REMOTE && lacks_room(response);
@@ -236,10 +255,16 @@ bool idem__mcp_once_again(idem__mcp_call *call, const idem_response *response) {
     if (response->status == IDEM_OK) once->repeats = 0;
     return false;
   }
-  uint64_t now = idem__conn_read_clock(client->conn), pause = pause_of(call);
+  uint64_t now = idem__conn_read_clock(client->conn);
   if (!once->repeats) once->until = now + client->opts.repeat_ms;
+  uint64_t pause = fit_pause(call, now, pause_of(call));
   note_break(call, response);
+  if (is_over(call, response, now + pause)) {
+    idem__mcp_once_cancel(call);
+    return false;
+  }
   if (client->closing || !may_repeat(call, now, pause)) return false;
+  once->silent = response->status == IDEM_E_TIMEOUT;
   once->repeats++;
   once->all++;
   call->tried_session = false;

@@ -187,7 +187,7 @@ static void http_errors_say_what_happened(void **state) {
       {"html", IDEM_E_PROTO, 0, "the answer is neither JSON nor an event stream", ""},
       {"oversize", IDEM_E_LIMIT, 0, "the answer is larger than 4096 bytes", ""},
       {"cut", IDEM_E_CLOSED, 0, NULL, ""},
-      {"truncated", IDEM_E_PROTO, 0, "the event stream ended without an answer", ""},
+      {"truncated", IDEM_E_CLOSED, 0, "the event stream ended without an answer", ""},
       {"largeevent", IDEM_E_LIMIT, 0, "an event is too large", ""},
       {"elsewhere", IDEM_E_PROTO, 0, NULL, ""},
       {"gone", IDEM_E_REMOTE, -32000, "HTTP 404 Not Found", "{\"status\":404}"},

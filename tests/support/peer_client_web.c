@@ -197,6 +197,8 @@ static void hear(client_web *self, char *line) {
             &(idem__http_outcome){.status = IDEM_E_CLOSED,
                                   .why = "cut off",
                                   .http_status = one->streaming ? 200 : 0});
+  else if (strcmp(word, "silent") == 0)
+    end_ask(self, one, &(idem__http_outcome){.status = IDEM_E_TIMEOUT, .why = "nothing came"});
   else if (strcmp(word, "nobody") == 0)
     end_ask(self, one, &(idem__http_outcome){.status = IDEM_E_SYS, .why = "nobody is there"});
   else
