@@ -368,10 +368,26 @@ static void take_refusal(const call_login *self, idem_mcp_refusal *refusal) {
   idem_auth_refused(self->auth, refusal);
 }
 
+/* Neither a step up nor the wish for a nonce says anything against the token. */
+static bool names_other(const idem_mcp_refusal *refusal) {
+  const char *line;
+  for (size_t i = 0; (line = idem_mcp_refusal_header(refusal, "WWW-Authenticate", i)); i++)
+    if (strstr(line, "insufficient_scope") || strstr(line, "use_dpop_nonce")) return true;
+  return false;
+}
+
+/* A page was allowed for this request, and the token that came of it is not good either: nor would the next one be. */
+static bool is_hopeless(const call_login *self, const idem_mcp_refusal *refusal) {
+  return self->page && self->over && idem_mcp_refusal_status(refusal) == 401 &&
+         idem_mcp_refusal_count(refusal) > 1 && !idem_mcp_refusal_outdated(refusal) &&
+         !names_other(refusal);
+}
+
 static void on_refused(idem_mcp_client *client, idem_mcp_refusal *refusal, void *user) {
   call_login *self = login_of(user);
   (void)client;
-  if (self->auth && !was_in_vain(self))
+  if (is_hopeless(self, refusal)) self->hopeless = true;
+  if (self->auth && !was_in_vain(self) && !self->hopeless)
     take_refusal(self, refusal);
   else
     idem_mcp_refusal_give_up(refusal);
@@ -422,6 +438,7 @@ void login_note(const call_login *self) {
 }
 
 const char *login_why(const call_login *self) {
+  if (self->hopeless) return "the server refuses the token that it has just asked for (401)";
   return self->auth ? idem_auth_why(self->auth) : "";
 }
 

@@ -32,6 +32,7 @@ typedef struct call_login {
   bool opened, closed;
   bool knocking; /* what is refused now asked merely what it takes */
   bool over;     /* the token was got or not; nobody is waited for */
+  bool hopeless; /* what was got is refused as well */
   bool warned;   /* that nothing can be kept */
   bool unclear;  /* which client's tokens are meant */
   bool borrowed; /* without --client: those of the only client that --client named before */

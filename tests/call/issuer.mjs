@@ -4,7 +4,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { createServer } from "node:http";
 
 const saw = { registered: 0, authorized: 0, codes: 0, refreshed: 0, reused: 0, revoked: 0, calls: 0, devices: 0, credentials: 0 };
-const mode = { open: "", down: false, refresh: "", scope: "", slow: 0, iss: "", pending: 0, challenge: "" };
+const mode = { open: "", down: false, refresh: "", scope: "", slow: 0, iss: "", pending: 0, challenge: "", deaf: "" };
 let good = new Map(); // access token -> scope
 let refreshable = new Set();
 const spent = new Set();
@@ -83,6 +83,7 @@ function mcp(response, body, headers) {
   const message = JSON.parse(body || "{}"), scope = good.get((headers.authorization ?? "").replace(/^Bearer /, ""));
   saw.calls++;
   const challenge = (more) => ({ "WWW-Authenticate": `Bearer ${more}resource_metadata="${base}/.well-known/oauth-protected-resource/mcp"` });
+  if (mode.deaf) return json(response, 401, {}, challenge('error="invalid_token", '));
   if (scope === undefined && !mode.open) return json(response, 401, {}, challenge(""));
   if (mode.scope && message.method === "tools/call" && !scope.split(" ").includes(mode.scope)) return json(response, 403, {}, challenge(`error="insufficient_scope", scope="${mode.scope}", `));
   if (message.id === undefined) { response.writeHead(202); return response.end(); }
