@@ -52,6 +52,13 @@ bool idem__json_depth_within(const yyjson_doc *doc, size_t text_len, size_t limi
  * yyjson leaving strings at their source offset: see idem__json_self_test. */
 void idem__json_raw_after(const yyjson_doc *doc, const char *text, size_t text_len,
                           const yyjson_val *key, const char **raw, size_t *raw_len);
+/* Objects from `val` on down keep the last one of members that share a name, at its place; the others leave the document, so
+ * that every reader sees the same. In place, linear; values behind `val` may move. NOMEM leaves a document that is of no more use. */
+idem_status idem__json_keep_last(yyjson_doc *doc, yyjson_val *val);
+/* The same in two steps, for several values of one document: EXISTS when something was marked, which nobody may read before it
+ * is dropped. A document nests within IDEM__JSON_DEPTH_MAX. */
+idem_status idem__json_mark_repeated(const yyjson_doc *doc, yyjson_val *val);
+void idem__json_drop_marked(yyjson_doc *doc);
 /* Checks what raw_after relies on; false means this yyjson cannot be used. Cheap. */
 bool idem__json_self_test(void);
 

@@ -318,24 +318,52 @@ IDEM__COLD static void refuse_rate(idem_conn *conn, idem__batch *batch,
   idem__refuse_message(conn, batch, message, &answer, size);
 }
 
-IDEM__HOT static void dispatch_value(idem_conn *conn, idem__block *block, const char *text,
-                                     size_t text_len, yyjson_val *val, idem__batch *batch) {
-  idem__message message;
-  idem__message_classify(&conn->policy, block->doc, text, text_len, val, &message);
-  conn->last_kind = message.kind;
-  if (IDEM__UNLIKELY(conn->heard != NULL)) conn->heard(conn, &message);
-  if (IDEM__UNLIKELY(!admitted(conn, &message))) {
-    refuse_rate(conn, batch, &message, block->text_len);
+/* What could not be read is ours to say, or takes more than a message may have. */
+IDEM__COLD static void refuse_unread(idem_conn *conn, const idem__block *block, size_t text_len,
+                                     idem_status status) {
+  if (block->arena.over_limit)
+    idem__refuse_whole(conn, IDEM__OVERSIZE, text_len);
+  else if (status == IDEM_E_NOMEM)
+    idem__conn_fail(conn, status);
+  else
+    idem__refuse_parse(conn, text_len);
+}
+
+IDEM__HOT static void dispatch_message(idem_conn *conn, idem__block *block, const char *text,
+                                       size_t text_len, const idem__message *message,
+                                       idem__batch *batch) {
+  conn->last_kind = message->kind;
+  if (IDEM__UNLIKELY(conn->heard != NULL)) conn->heard(conn, message);
+  if (IDEM__UNLIKELY(!admitted(conn, message))) {
+    refuse_rate(conn, batch, message, block->text_len);
     return;
   }
-  switch (message.kind) {
-  case IDEM__REQUEST: accept_request(conn, block, batch, &message); break;
-  case IDEM__NOTIFICATION: accept_notification(conn, block, text, text_len, &message); break;
-  case IDEM__RESPONSE: idem__call_response(conn, &message); break;
+  switch (message->kind) {
+  case IDEM__REQUEST: accept_request(conn, block, batch, message); break;
+  case IDEM__NOTIFICATION: accept_notification(conn, block, text, text_len, message); break;
+  case IDEM__RESPONSE: idem__call_response(conn, message); break;
   case IDEM__INVALID:
-    idem__refuse_reason(conn, batch, &message, message.reason, block->text_len);
+    idem__refuse_reason(conn, batch, message, message->reason, block->text_len);
     break;
   }
+}
+
+IDEM__HOT static void dispatch_single(idem_conn *conn, idem__block *block, const char *text,
+                                      size_t text_len) {
+  idem__message message;
+  idem_status status =
+      idem__message_read(&conn->policy, block->doc, text, text_len, block->doc->root, &message);
+  if (IDEM__LIKELY(status == IDEM_OK))
+    dispatch_message(conn, block, text, text_len, &message, NULL);
+  else
+    refuse_unread(conn, block, text_len, status);
+}
+
+static void dispatch_element(idem_conn *conn, idem__block *block, const char *text, size_t text_len,
+                             yyjson_val *val, idem__batch *batch) {
+  idem__message message;
+  idem__message_classify(&conn->policy, block->doc, text, text_len, val, &message);
+  dispatch_message(conn, block, text, text_len, &message, batch);
 }
 
 IDEM__COLD static void refuse_batches(idem_conn *conn, size_t size) {
@@ -354,12 +382,14 @@ IDEM__APART static void dispatch_batch(idem_conn *conn, idem__block *block, cons
     idem__refuse_whole(conn, IDEM__EMPTY_BATCH, text_len);
   } else if (count > conn->policy.limits.batch) {
     idem__refuse_whole(conn, IDEM__BATCH_TOO_LARGE, text_len);
+  } else if (idem__message_keep_last(block->doc) != IDEM_OK) {
+    refuse_unread(conn, block, text_len, IDEM_E_NOMEM);
   } else if (idem__batch_new(conn, block, count, &batch) != IDEM_OK) {
     idem__conn_fail(conn, IDEM_E_NOMEM);
   } else {
     yyjson_val *val = unsafe_yyjson_get_first(block->doc->root);
     for (; count && !conn->free_later; count--) {
-      dispatch_value(conn, block, text, text_len, val, batch);
+      dispatch_element(conn, block, text, text_len, val, batch);
       val = unsafe_yyjson_get_next(val);
     }
     idem__batch_close(batch);
@@ -378,12 +408,7 @@ static void dispatch_block(idem_conn *conn, idem__block *block, const char *text
   block->doc = idem__json_read(text, text_len, &block->arena, &status);
   idem__block_parsed(block);
   if (IDEM__UNLIKELY(!block->doc)) {
-    if (status == IDEM_E_NOMEM)
-      idem__conn_fail(conn, status);
-    else if (block->arena.over_limit)
-      idem__refuse_whole(conn, IDEM__OVERSIZE, text_len);
-    else
-      idem__refuse_parse(conn, text_len);
+    refuse_unread(conn, block, text_len, status);
   } else if (IDEM__UNLIKELY(!depth_within(conn, block, text_len))) {
     idem__refuse_parse(conn, text_len);
   } else if (IDEM__UNLIKELY(block->arena.pieces != NULL) && !idem__block_charge(block)) {
@@ -391,7 +416,7 @@ static void dispatch_block(idem_conn *conn, idem__block *block, const char *text
   } else if (IDEM__UNLIKELY(unsafe_yyjson_is_arr(block->doc->root))) {
     dispatch_batch(conn, block, text, text_len);
   } else {
-    dispatch_value(conn, block, text, text_len, block->doc->root, NULL);
+    dispatch_single(conn, block, text, text_len);
   }
 }
 

@@ -176,3 +176,57 @@ IDEM__HOT void idem__message_classify(const idem_policy *policy, const yyjson_do
   message->kind = message->id.kind == IDEM__ID_ABSENT ? IDEM__NOTIFICATION : IDEM__REQUEST;
   accept_params(policy, member(&found, PARAMS), message);
 }
+
+/* ------------------------------------------------------------- repeated members */
+
+/* Inside params, results and errors the last one of a name counts. Embedders read them as they like, so nobody behind
+ * this gets to see the others. */
+static IDEM__INLINE idem_status mark_repeated(const yyjson_doc *doc, const idem__message *message) {
+  if (IDEM__LIKELY(message->params != NULL)) return idem__json_mark_repeated(doc, message->params);
+  if (message->kind != IDEM__RESPONSE) return IDEM_OK;
+  yyjson_val *const parts[] = {message->result, message->error};
+  idem_status found = IDEM_OK;
+  for (size_t i = 0; i < 2 && found != IDEM_E_NOMEM; i++) {
+    idem_status status = parts[i] ? idem__json_mark_repeated(doc, parts[i]) : IDEM_OK;
+    if (status != IDEM_OK) found = status;
+  }
+  return found;
+}
+
+IDEM__HOT idem_status idem__message_read(const idem_policy *policy, yyjson_doc *doc,
+                                         const char *text, size_t text_len, yyjson_val *val,
+                                         idem__message *message) {
+  idem__message_classify(policy, doc, text, text_len, val, message);
+  idem_status status = mark_repeated(doc, message);
+  if (IDEM__LIKELY(status != IDEM_E_EXISTS)) return status;
+  idem__json_drop_marked(doc);
+  idem__message_classify(policy, doc, text, text_len, val, message);
+  return IDEM_OK;
+}
+
+/* The members of the message itself stay: a request is refused for them. */
+static idem_status mark_inside(const yyjson_doc *doc, yyjson_val *object) {
+  idem_status found = IDEM_OK;
+  yyjson_val *key = yyjson_is_obj(object) ? unsafe_yyjson_get_first(object) : NULL;
+  for (size_t left = yyjson_obj_size(object); left; left--) {
+    idem_status status = idem__json_mark_repeated(doc, key + 1);
+    if (status == IDEM_E_NOMEM) return status;
+    if (status != IDEM_OK) found = status;
+    key = unsafe_yyjson_get_next(key + 1);
+  }
+  return found;
+}
+
+/* Once for all of them: each drop moves what is behind it. */
+idem_status idem__message_keep_last(yyjson_doc *batch) {
+  bool found = false;
+  yyjson_val *element = unsafe_yyjson_get_first(batch->root);
+  for (size_t left = yyjson_arr_size(batch->root); left; left--) {
+    idem_status status = mark_inside(batch, element);
+    if (status == IDEM_E_NOMEM) return status;
+    found |= status == IDEM_E_EXISTS;
+    element = unsafe_yyjson_get_next(element);
+  }
+  if (found) idem__json_drop_marked(batch);
+  return IDEM_OK;
+}

@@ -58,11 +58,13 @@ static void set_message(idem_message *out, const idem__message *message) {
   if (message->params_refused) set_reason(out, IDEM_RPC_INVALID_PARAMS, IDEM__REASON_NONE);
 }
 
-static void read_value(const idem_messages *self, const idem_policy *policy, yyjson_val *val,
-                       idem_message *out) {
+static idem_status read_single(const idem_messages *self, const idem_policy *policy,
+                               idem_message *out) {
   idem__message message = {0};
-  idem__message_classify(policy, self->doc, self->text, self->text_len, val, &message);
-  set_message(out, &message);
+  idem_status status =
+      idem__message_read(policy, self->doc, self->text, self->text_len, self->doc->root, &message);
+  if (status == IDEM_OK) set_message(out, &message);
+  return status;
 }
 
 /* The fault of the whole, if it has one: NONE with *code 0: it has none. */
@@ -97,15 +99,34 @@ static idem_status make_list(idem_messages **self, size_t count) {
   return IDEM_OK;
 }
 
+static void read_element(const idem_messages *self, const idem_policy *policy, yyjson_val *val,
+                         idem_message *out) {
+  idem__message message = {0};
+  idem__message_classify(policy, self->doc, self->text, self->text_len, val, &message);
+  set_message(out, &message);
+}
+
+/* The document is mended before the list grows: it knows where its memory was. */
 static idem_status read_batch(idem_messages **out, const idem_policy *policy) {
   yyjson_val *root = (*out)->doc->root;
-  idem_status status = make_list(out, yyjson_arr_size(root));
+  idem_status status = idem__message_keep_last((*out)->doc);
+  if (status == IDEM_OK) status = make_list(out, yyjson_arr_size(root));
   if (status != IDEM_OK) return status;
   yyjson_val *val = unsafe_yyjson_get_first(root);
   for (size_t i = 0; i < (*out)->count; i++) {
-    read_value(*out, policy, val, &(*out)->list[i]);
+    read_element(*out, policy, val, &(*out)->list[i]);
     val = unsafe_yyjson_get_next(val);
   }
+  return IDEM_OK;
+}
+
+static idem_status read_messages(idem_messages **out, const idem_policy *policy) {
+  idem_messages *self = *out;
+  int64_t code;
+  idem__reason reason = fault_of(self, policy, &code);
+  if (!code && self->batch) return read_batch(out, policy);
+  if (!code) return read_single(self, policy, &self->list[0]);
+  set_reason(&self->list[0], code, reason);
   return IDEM_OK;
 }
 
@@ -115,14 +136,9 @@ static idem_status read_all(idem_messages **out, const idem_policy *policy) {
   self->doc = idem__json_read(self->text, self->text_len, &self->arena, &status);
   if (!self->doc && status == IDEM_E_NOMEM && !self->arena.over_limit) return status;
   self->batch = self->doc && unsafe_yyjson_is_arr(self->doc->root);
-  int64_t code;
-  idem__reason reason = fault_of(self, policy, &code);
-  if (code)
-    set_reason(&self->list[0], code, reason);
-  else if (self->batch)
-    return read_batch(out, policy);
-  else
-    read_value(self, policy, self->doc->root, &self->list[0]);
+  status = read_messages(out, policy);
+  if (status == IDEM_OK || !(*out)->arena.over_limit) return status;
+  set_reason(&(*out)->list[0], IDEM_RPC_INVALID_REQUEST, IDEM__OVERSIZE);
   return IDEM_OK;
 }
 

@@ -99,6 +99,12 @@ typedef struct idem__message {
 /* Decides what one JSON value is. `text` is what `doc` was read from. */
 void idem__message_classify(const idem_policy *policy, const yyjson_doc *doc, const char *text,
                             size_t text_len, yyjson_val *val, idem__message *message);
+/* The same, and what the message brings holds no member twice: of those with one name the last one has stayed. Values of
+ * `doc` behind it may have moved. NOMEM: no memory to look, or (the arena says it) more than allowed. */
+idem_status idem__message_read(const idem_policy *policy, yyjson_doc *doc, const char *text,
+                               size_t text_len, yyjson_val *val, idem__message *message);
+/* A batch, all of it, before its messages are read. */
+idem_status idem__message_keep_last(yyjson_doc *batch);
 
 /* --------------------------------------------------------------- answers */
 

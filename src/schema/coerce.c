@@ -132,7 +132,10 @@ static yyjson_mut_val *shape_spelled(shaper *s, node_id id, yyjson_val *value, u
   if (error.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION) s->status = IDEM_E_NOMEM;
   yyjson_val *root = yyjson_doc_get_root(doc);
   yyjson_mut_val *out = NULL;
-  if (root && (wanted & idem__kind(root))) out = shape_value(s, id, root, depth);
+  bool fits = root && (wanted & idem__kind(root)) &&
+              idem__json_depth_within(doc, idem__length(value), IDEM__JSON_DEPTH_MAX);
+  if (fits) s->status = idem__json_keep_last(doc, root);
+  if (fits && s->status == IDEM_OK) out = shape_value(s, id, root, depth);
   yyjson_doc_free(doc);
   return out;
 }

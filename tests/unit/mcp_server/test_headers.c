@@ -151,6 +151,18 @@ static void arguments_that_disagree_are_refused(void **state) {
   expect_call("mcp-param-flag:true\n", "{\"deep\":7}", false, "no such value");
 }
 
+/* What the header was held against is what runs: of a repeated member the last. */
+static void of_repeated_members_the_last_is_mirrored(void **state) {
+  (void)state;
+  expect_call("mcp-param-count:2\n", "{\"count\":1,\"count\":2}", true, "done");
+  expect_call("mcp-param-count:1\n", "{\"count\":1,\"count\":2}", false, "differs");
+  expect_call("mcp-param-count:1\n", "{\"count\":1,\"c\\u006funt\":2}", false, "differs");
+  expect_call("mcp-param-flag:true\n", "{\"deep\":{\"flag\":false},\"deep\":{\"flag\":true}}", true,
+              "done");
+  expect(HEAD "mcp-name:t\n", "tools/call", "\"name\":\"none\",\"name\":\"t\"", 0, "done");
+  expect(HEAD "mcp-name:t\n", "tools/call", "\"name\":\"t\",\"name\":\"none\"", 400, "-32020");
+}
+
 static void who_claims_nothing_but_sends_the_header_is_not_served_as_old(void **state) {
   (void)state;
   idem_server *server = mcp_test_server(NULL);
@@ -339,6 +351,7 @@ int main(void) {
       cmocka_unit_test(a_name_header_must_be_the_name),
       cmocka_unit_test(marked_arguments_are_mirrored),
       cmocka_unit_test(arguments_that_disagree_are_refused),
+      cmocka_unit_test(of_repeated_members_the_last_is_mirrored),
       cmocka_unit_test(who_claims_nothing_but_sends_the_header_is_not_served_as_old),
       cmocka_unit_test(marks_that_cannot_work_are_refused),
       cmocka_unit_test(names_are_of_few_letters_and_not_too_long),
