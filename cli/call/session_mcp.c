@@ -208,7 +208,7 @@ static void on_tools_again(idem_mcp_client *client, const idem_mcp_result *resul
   if (result->status == IDEM_OK) session_remember(self, result);
   yyjson_val *tool = find_tool(result->items, self->options->subject);
   if (result->status == IDEM_OK && !tool)
-    unknown_tool(self, result->items);
+    session_unknown_tool(self, result->items);
   else if (tool && !make_arguments(self, tool, &why))
     refuse_arguments(self, &why);
   else if (tool && session_may_call_again(self, yyjson_obj_get(tool, "inputSchema")))
