@@ -165,7 +165,7 @@ struct idem__once {
   bool unwanted; /* somebody has given it up by its key */
   bool cancel;   /* nobody is left here: where nobody is elsewhere its handler is to be told, */
   bool decided;  /* and is being told */
-  uint32_t came;      /* to wait elsewhere, when who still does was last asked to say so; */
+  uint32_t came; /* to wait elsewhere, when who still does was last asked to say so; */
   uint64_t called_ms; /* who has not by then is dead. By the wall clock; 0: nobody was asked */
   uint32_t counted;   /* how often the record says that we wait */
   uint64_t announced; /* the version of the record that says that we wait; 0: none does */

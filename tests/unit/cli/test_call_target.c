@@ -154,7 +154,8 @@ static void what_a_server_said_is_kept_for_the_user_alone(void **state) {
   yyjson_doc *tools = yyjson_read("[{\"name\":\"t\"}]", 14, 0);
   assert_false(cache_load(&kept, &one));
   cache_free(&kept);
-  cache_store(&one, "{\"revision\":\"2026-07-28\"}", 25, yyjson_doc_get_root(tools));
+  cache_store(&one, cache_now_ms(), "{\"revision\":\"2026-07-28\"}", 25,
+              yyjson_doc_get_root(tools));
   assert_true(cache_load(&kept, &one));
   assert_string_equal(cache_revision(&kept), "2026-07-28");
   assert_int_equal(yyjson_arr_size(cache_tools(&kept)), 1);
