@@ -256,7 +256,7 @@ static void a_stream_without_ids_ends_its_call(void **state) {
   call(&in);
   assert_true(stream(&in, 1, "", 1));
   end_stream(&in, 1, IDEM_OK);
-  assert_int_equal(in.status[2], IDEM_E_PROTO);
+  assert_int_equal(in.status[2], IDEM_E_CLOSED);
   call(&in);
   char large[4096];
   memset(large, 'x', sizeof large - 1);
