@@ -231,7 +231,7 @@ const idem__answer *idem__cut_off_unavailable(const idem_request *request) {
 }
 
 #define REASON(text)                                                                               \
-  { IDEM__VALUE_MEMBER, text, sizeof text - 1, "reason" }
+  { IDEM__VALUE_MEMBER, (text), sizeof(text) - 1, "reason" }
 #define CUT_OFF(number, says, why)                                                                 \
   { .is_error = true, .code = (number), .message = (says), .value = REASON(why) }
 
