@@ -17,8 +17,7 @@ const row = (cells, widths) => console.log("  " + cells.map((cell, i) => (i ? St
 async function costsOfOne() {
   const bench = await Bench.start(bin, 1);
   const kinds = {};
-  for (const kind of KINDS) await bench.load(kind, { seconds: seconds / 4 }); // warm
-  for (const kind of KINDS) kinds[kind] = await bench.load(kind, { seconds });
+  for (const kind of KINDS) kinds[kind] = await measure(bench, kind);
   const redisConnections = await bench.redisConnections();
   const idle = await bench.sessions(Number(options.sessions));
   await bench.end();
@@ -53,29 +52,35 @@ function showNeeds(costs) {
   for (const [what, sessions] of givesFirst(costs, use, bounds)) row([what, number(sessions)], [44, 16]);
 }
 
-// Costs of one node against the rate that several have on the same cores.
-async function checkModel(costs) {
+// What a kind costs now that it is warm.
+async function measure(bench, kind) {
+  await bench.load(kind, { seconds: seconds / 4 });
+  return bench.load(kind, { seconds });
+}
+
+// Costs of one node against the rate that several have on the same cores. They are taken anew beside each: how fast a machine is changes with its neighbours.
+async function checkModel() {
   console.log("\nThe model against this machine (a second's requests):\n");
   const widths = [24, 12, 12, 8, 16];
   row(["", "model", "measured", "error", "cores left to us"], widths);
-  const errors = [];
+  const errors = [], one = await Bench.start(bin, 1);
   for (let nodes = 1; nodes <= Number(options.nodes); nodes++) {
     const bench = await Bench.start(bin, nodes);
     for (const kind of KINDS) {
-      await bench.load(kind, { seconds: seconds / 4 });
-      const measured = await bench.load(kind, { seconds });
-      const expected = rateHere(nodes, costs.kinds[kind], measured.cores);
+      const costs = await measure(one, kind), measured = await measure(bench, kind);
+      const expected = rateHere(nodes, costs, measured.cores);
       errors.push(Math.abs(expected / measured.rate - 1));
       row([`${nodes} node${nodes > 1 ? "s" : ""}, ${kind}`, number(expected), number(measured.rate), `${number((expected / measured.rate - 1) * 100)} %`, number(measured.cores, 1)], widths);
     }
     await bench.end();
   }
+  await one.end();
   errors.sort((a, b) => a - b);
   console.log(`\n  error of the model: ${number(errors[errors.length >> 1] * 100)} % in the middle, ${number(errors.at(-1) * 100)} % at most`);
 }
 
 const costs = await costsOfOne();
 showCosts(costs);
-await checkModel(costs);
+await checkModel();
 showNeeds(costs);
 process.exit(0);
