@@ -56,7 +56,7 @@ typedef struct call_session {
   bool late; /* the deadline has passed */
   bool over; /* `code` is the exit status */
   int code;
-  bool told_stray;
+  bool told_stray, told_unknown;
   bool lost; /* the call has ended with its connection; `fate` is what became of it */
   idem_mcp_fate fate;
   bool only_prepare; /* --bench: all but the call itself */

@@ -3,6 +3,7 @@
 #include "session_mcp.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static void on_log(idem_mcp_client *client, const idem_mcp_log_line *line, void *user) {
   static const char *const levels[] = {"debug", "info",     "notice", "warning",
@@ -22,10 +23,20 @@ static void on_log(idem_mcp_client *client, const idem_mcp_log_line *line, void 
   free(written);
 }
 
+/* Told at once, since it may be all that comes until the time is over. */
+static void tell_unknown(call_session *self) {
+  if (self->told_unknown || self->over || self->options->raw) return;
+  self->told_unknown = true;
+  progress_clear(&self->progress);
+  call_say("the server answers what nobody asked (a response with an unknown id), and it is passed "
+           "over");
+}
+
 /* Told once: a server that logs to stdout does so all the time. */
 static void on_problem(idem_mcp_client *client, const idem_mcp_problem *problem, void *user) {
   call_session *self = user;
   (void)client;
+  if (strcmp(problem->what, "a response with an unknown id") == 0) tell_unknown(self);
   if (self->told_stray || !problem->bytes || self->options->raw) return;
   self->told_stray = true;
   progress_clear(&self->progress);

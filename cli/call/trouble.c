@@ -93,6 +93,8 @@ static bool is_about_login(const call_target *target, const call_trouble *why) {
 
 static const char *advice(const call_target *target, const call_trouble *why) {
   if (why->status == IDEM_E_CANCELLED || is_about_login(target, why)) return NULL;
+  if (why->status == IDEM_E_TIMEOUT && contains(why->what, "unknown id"))
+    return "an answer has the id of its request, of the same type; --raw shows both";
   if (why->status == IDEM_E_TIMEOUT)
     return "--timeout TIME waits longer; --raw shows how far it came";
   return target->argv ? try_command(why) : try_url(why);

@@ -239,6 +239,7 @@ static idem_status send(idem__mcp_call *call, const char *params, size_t len) {
   }
   PUTS(out, &status, "}");
   call->stage = IDEM__MCP_ASKED;
+  client->heard_unknown = false;
   call->http_status = 0;
   call->retry_after_ms = 0;
   if (status == IDEM_OK)
@@ -346,6 +347,7 @@ void idem__mcp_call_pause(idem__mcp_call *call, uint64_t ms, void (*resume)(idem
 /* A handshake is never cancelled: whoever does not know its method may not know that either. */
 static bool end_message(const idem__mcp_call *call, idem_status status) {
   idem_conn *conn = call->client->conn;
+  call->client->given_up++;
   if (call->kind == IDEM__MCP_HELLO) return idem__call_fail(conn, call->asked, status, "");
   if (idem_cancel(conn, call->asked) != IDEM_OK) return false;
   idem__conn_look(conn); /* where going away is all that is said, somebody must go */
@@ -383,6 +385,12 @@ void idem__mcp_calls_close(idem_mcp_client *client, idem_status status, const ch
 
 /* ----------------------------------------------------------------------- time */
 
+/* Who answers 1 with "1" has answered nothing, and is not silent either. */
+static const char *silence_of(const idem_mcp_client *client) {
+  return client->heard_unknown ? "the answer is not to this call: a response with an unknown id"
+                               : "the server said nothing for too long";
+}
+
 static void expire_call(idem__mcp_call *call, uint64_t now) {
   if (call->stage == IDEM__MCP_DUE) {
     if (call->early == IDEM_OK && call->kind == IDEM__MCP_LIST)
@@ -404,7 +412,7 @@ static void expire_call(idem__mcp_call *call, uint64_t now) {
     idem__mcp_call_touch(call); /* the server waits for us, perhaps for the sake of this call */
     idem__mcp_call_arm(call);
   } else {
-    idem__mcp_call_cancel(call, IDEM_E_TIMEOUT, "the server said nothing for too long");
+    idem__mcp_call_cancel(call, IDEM_E_TIMEOUT, silence_of(call->client));
   }
 }
 

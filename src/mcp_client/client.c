@@ -238,6 +238,13 @@ static void fail_oversize(idem_mcp_client *client) {
   if (only) idem__mcp_call_cancel(only, IDEM_E_LIMIT, "the answer is too large");
 }
 
+static void note_unknown(idem_mcp_client *client) {
+  if (client->given_up)
+    client->given_up--;
+  else
+    client->heard_unknown = true;
+}
+
 static void on_protocol_error(idem_conn *conn, const idem_protocol_error *error) {
   idem_mcp_client *client = client_of(conn);
   char detail[IDEM__MCP_TROUBLE];
@@ -247,6 +254,7 @@ static void on_protocol_error(idem_conn *conn, const idem_protocol_error *error)
   detail[len] = 0;
   bool junk = strcmp(error->what, "something that is no message") == 0;
   bool large = junk && strcmp(detail, "oversize") == 0;
+  if (strcmp(error->what, "a response with an unknown id") == 0) note_unknown(client);
   idem_mcp_problem problem = {.what = error->what, .detail = len ? detail : NULL};
   if (junk && !large && client->hearing) {
     problem.bytes = client->hearing;

@@ -223,6 +223,8 @@ struct idem_mcp_client {
   idem_buf trouble_data;
   char stray[IDEM__MCP_STRAY];
   size_t stray_len;
+  bool heard_unknown; /* an answer whose id is that of no call; the one that waits may miss it */
+  size_t given_up;    /* messages that were cancelled: their answers may come yet */
   size_t lost_not_sent, lost_unknown;
 };
 

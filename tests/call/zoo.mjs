@@ -46,6 +46,8 @@ const answer = (message) => send({ id: message.id, result: result(message) });
 const acts = {
   stray(message) { put("server is starting up...\n"); answer(message); put(`${evil}\n`); },
   "wrong-ids"(message) { send({ id: 99999, result: {} }); send({ id: null, result: {} }); send({ id: "x", error: { code: 1, message: "no" } }); answer(message); answer(message); send({ result: {} }); },
+  "text-ids"(message) { send({ id: `${message.id}`, result: result(message) }); },
+  "text-id"(message) { message.method === "tools/call" ? send({ id: `${message.id}`, result: result(message) }) : answer(message); },
   null(message) { message.method === "tools/call" ? put("null\n[]\n[[]]\n7\n") : 0; answer(message); },
   "ignores-term": answer,
   "answers-notifications"(message) { answer(message); },
