@@ -57,6 +57,8 @@ typedef struct call_session {
   bool over; /* `code` is the exit status */
   int code;
   bool told_stray, told_unknown;
+  char errors[4096]; /* the last of a program's stderr */
+  size_t errors_len;
   bool lost; /* the call has ended with its connection; `fate` is what became of it */
   idem_mcp_fate fate;
   bool only_prepare; /* --bench: all but the call itself */

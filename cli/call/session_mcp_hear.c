@@ -56,8 +56,17 @@ static void on_traffic(idem_mcp_client *client, const idem_mcp_traffic *traffic,
     session_raw(self, traffic->direction == IDEM_OUT ? '>' : '<', traffic->data, traffic->len);
 }
 
+static void keep_errors(call_session *self, const char *data, size_t len) {
+  size_t most = sizeof self->errors, used = len < most ? len : most;
+  size_t kept = self->errors_len < most - used ? self->errors_len : most - used;
+  memmove(self->errors, self->errors + self->errors_len - kept, kept);
+  memcpy(self->errors + kept, data + len - used, used);
+  self->errors_len = kept + used;
+}
+
 static void on_stderr_of(idem_mcp_client *client, const char *data, size_t len, void *user) {
   (void)client;
+  keep_errors(user, data, len);
   session_raw(user, '!', data, len);
 }
 
@@ -93,7 +102,6 @@ void session_observe(const call_session *self, idem_mcp_client_opts *opts) {
   opts->on_repeat = on_repeat;
   opts->on_lost = on_lost;
   opts->on_close = on_close;
-  if (!session_watches(self)) return;
-  opts->on_traffic = on_traffic;
   opts->on_stderr = on_stderr_of;
+  if (session_watches(self)) opts->on_traffic = on_traffic;
 }

@@ -53,7 +53,7 @@ const acts = {
   "answers-notifications"(message) { answer(message); },
   refuses(message) { message.method === "tools/call" ? send({ id: message.id, error: { code: -32000, message: `no: ${evil}`, data: { evil } } }) : answer(message); },
   silent() {},
-  "silent-call"(message) { if (message.method !== "tools/call") answer(message); },
+  "silent-call"(message) { message.method === "tools/call" ? console.error("waiting for the printer") : answer(message); },
   dies(message) { if (message.method === "tools/call") { console.error("out of paper"); process.exit(7); } answer(message); },
   huge(message) {
     if (message.method !== "tools/call") return answer(message);
