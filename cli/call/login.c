@@ -383,9 +383,15 @@ static bool is_hopeless(const call_login *self, const idem_mcp_refusal *refusal)
          !names_other(refusal);
 }
 
+static void keep_challenge(call_login *self, const idem_mcp_refusal *refusal) {
+  const char *said = idem_mcp_refusal_header(refusal, "WWW-Authenticate", 0);
+  snprintf(self->challenge, sizeof self->challenge, "%.1000s", said ? said : "");
+}
+
 static void on_refused(idem_mcp_client *client, idem_mcp_refusal *refusal, void *user) {
   call_login *self = login_of(user);
   (void)client;
+  keep_challenge(self, refusal);
   if (is_hopeless(self, refusal)) self->hopeless = true;
   if (self->auth && !was_in_vain(self) && !self->hopeless)
     take_refusal(self, refusal);
@@ -418,8 +424,8 @@ static const char *const *headers_with(call_login *self) {
 }
 
 void login_declare(call_login *self, idem_mcp_client_opts *opts, idem_client_opts *wire) {
-  if (!self->auth) return;
   opts->on_refused = on_refused;
+  if (!self->auth) return;
   opts->on_sending = on_sending;
   opts->on_answered = on_answered;
   wire->headers = headers_with(self);

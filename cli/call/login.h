@@ -30,12 +30,13 @@ typedef struct call_login {
   uv_timer_t waiting; /* for the lock */
   uint64_t wait_until;
   bool opened, closed;
-  bool knocking; /* what is refused now asked merely what it takes */
-  bool over;     /* the token was got or not; nobody is waited for */
-  bool hopeless; /* what was got is refused as well */
-  bool warned;   /* that nothing can be kept */
-  bool unclear;  /* which client's tokens are meant */
-  bool borrowed; /* without --client: those of the only client that --client named before */
+  bool knocking;        /* what is refused now asked merely what it takes */
+  bool over;            /* the token was got or not; nobody is waited for */
+  bool hopeless;        /* what was got is refused as well */
+  bool warned;          /* that nothing can be kept */
+  bool unclear;         /* which client's tokens are meant */
+  bool borrowed;        /* without --client: those of the only client that --client named before */
+  char challenge[1024]; /* of the last refusal */
 } call_login;
 
 /* False: stderr has said why, and the exit status is 2. Close it either way. */

@@ -16,9 +16,17 @@ static const char *what_of(const idem_mcp_trouble *trouble) {
   return system && *trouble_logged() ? trouble_logged() : trouble->text;
 }
 
+static call_refusal refusal_of(const call_session *self, int http_status, char *flags,
+                               size_t size) {
+  login_flags(&self->login, flags, size);
+  return (call_refusal){.http_status = http_status,
+                        .why = login_why(&self->login),
+                        .flags = flags,
+                        .challenge = self->login.challenge};
+}
+
 void session_end_by_trouble(call_session *self, const idem_mcp_trouble *trouble) {
   char flags[256];
-  login_flags(&self->login, flags, sizeof flags);
   call_trouble why = {.status = trouble->status,
                       .phase = phase_of(trouble->phase),
                       .what = what_of(trouble),
@@ -33,21 +41,21 @@ void session_end_by_trouble(call_session *self, const idem_mcp_trouble *trouble)
                       .data_len = trouble->data_len,
                       .fate = self->fate,
                       .sent = self->lost,
-                      .login = login_why(&self->login),
-                      .login_flags = flags};
+                      .login = refusal_of(self, trouble->http_status, flags, sizeof flags)};
   progress_clear(&self->progress);
   session_end(self, trouble_tell(&self->target, &why));
 }
 
-static void end_by_error(call_session *self, const idem_mcp_result *result, const char *flags) {
+static void end_by_error(call_session *self, const idem_mcp_result *result,
+                         const call_refusal *refusal) {
   int code = trouble_remote(result);
-  if (session_is_refused(result->http_status))
-    trouble_login(&self->target, result->http_status, login_why(&self->login), flags);
+  if (session_is_refused(result->http_status)) trouble_login(&self->target, refusal);
   session_doubt_memory(self, result);
   session_end(self, code);
 }
 
-static void end_by_failure(call_session *self, const idem_mcp_result *result, const char *flags) {
+static void end_by_failure(call_session *self, const idem_mcp_result *result,
+                           const call_refusal *refusal) {
   char *message = result->message ? strndup(result->message, result->message_len) : NULL;
   idem_mcp_trouble about = idem_mcp_client_trouble(self->client);
   call_trouble why = {.status = result->status,
@@ -63,8 +71,7 @@ static void end_by_failure(call_session *self, const idem_mcp_result *result, co
                       .sent = true,
                       .key = result->key,
                       .repeats = result->repeats,
-                      .login = login_why(&self->login),
-                      .login_flags = flags};
+                      .login = *refusal};
   session_end(self, trouble_tell(&self->target, &why));
   free(message);
 }
@@ -72,17 +79,17 @@ static void end_by_failure(call_session *self, const idem_mcp_result *result, co
 void session_end_by_result(call_session *self, const idem_mcp_result *result) {
   bool web = self->target.url && strncmp(self->target.url, "http", 4) == 0;
   char flags[256];
-  login_flags(&self->login, flags, sizeof flags);
+  call_refusal refusal = refusal_of(self, result->http_status, flags, sizeof flags);
   progress_clear(&self->progress);
   if (self->interrupts || self->late) {
     session_end(self, CALL_GIVEN_UP); /* it was said already */
   } else if (result->status == IDEM_E_REMOTE) {
-    end_by_error(self, result, flags);
+    end_by_error(self, result, &refusal);
   } else if (result->status == IDEM_E_CLOSED && !web) { /* how it ended is known later: on_lost */
     self->lost = true;
     self->calling = false;
     self->fate = result->fate;
   } else {
-    end_by_failure(self, result, flags);
+    end_by_failure(self, result, &refusal);
   }
 }

@@ -102,13 +102,13 @@ static const char *advice(const call_target *target, const call_trouble *why) {
 
 /* --------------------------------------------------------------------- what is said */
 
-static void put_row(const char *name, const char *data, size_t len, size_t max) {
+void trouble_row(const char *name, const char *data, size_t len, size_t max) {
   fprintf(stderr, "  %-8s ", name);
   text_show_line(stderr, data, len, max);
   fputc('\n', stderr);
 }
 
-void trouble_try(const char *words) { put_row("try", words, strlen(words), 400); }
+void trouble_try(const char *words) { trouble_row("try", words, strlen(words), 400); }
 
 static const char *last_lines(const char *data, size_t len, size_t *left) {
   size_t lines = 0, at = len;
@@ -141,7 +141,7 @@ static void put_what(const call_trouble *why) {
   text_printf(&line, "%.1000s", why->what);
   if (why->http_status >= 400 && strncmp(why->what, "HTTP ", 5) != 0)
     text_printf(&line, " (HTTP %d)", why->http_status);
-  put_row("what", line.data, line.len, 1020);
+  trouble_row("what", line.data, line.len, 1020);
   text_free(&line);
 }
 
@@ -151,7 +151,7 @@ static void put_end(const call_trouble *why) {
     snprintf(how, sizeof how, "signal %d (%s)", why->signal, strsignal(why->signal));
   else if (why->exit_status >= 0)
     snprintf(how, sizeof how, "exit status %d", why->exit_status);
-  if (*how && (!why->what || !strstr(why->what, how))) put_row("ended", how, strlen(how), 100);
+  if (*how && (!why->what || !strstr(why->what, how))) trouble_row("ended", how, strlen(how), 100);
 }
 
 static const char *fate_of(const call_trouble *why) {
@@ -184,7 +184,7 @@ static yyjson_val *text_in(yyjson_val *data, const char *name) {
 }
 
 static void put_text(const char *name, yyjson_val *value, size_t max) {
-  if (value) put_row(name, yyjson_get_str(value), yyjson_get_len(value), max);
+  if (value) trouble_row(name, yyjson_get_str(value), yyjson_get_len(value), max);
 }
 
 /* Which fault it is, and what helps; how many members that were. A message may have the hint in it already. */
@@ -208,7 +208,7 @@ static void put_data(const idem_mcp_result *result) {
   size_t len, shown = put_reason(result->data, result->message, result->message_len);
   if (!result->data || (shown && shown == yyjson_obj_size(result->data))) return;
   char *written = yyjson_val_write(result->data, 0, &len);
-  if (written) put_row("data", written, len, 4000);
+  if (written) trouble_row("data", written, len, 4000);
   free(written);
 }
 
@@ -219,28 +219,15 @@ static bool names_sampling(yyjson_val *data) {
   return named;
 }
 
-void trouble_login(const call_target *target, int http_status, const char *why, const char *flags) {
-  text line = {.data = NULL};
-  bool tried = why && *why;
-  if (tried) put_row("login", why, strlen(why), 800);
-  if (http_status == 403 && !tried)
-    text_puts(&line, "it refuses this caller: another token, or another Host");
-  else
-    text_printf(&line, "idem call %.300s %s%s", target->said, flags && *flags ? flags : "--login",
-                tried ? "" : ", or --device; --token-file FILE for a token of your own");
-  put_row("try", line.data, line.len, 400);
-  text_free(&line);
-}
-
 /* The key is what the caller has in hand to find out. */
 static void put_key(const char *key, unsigned repeats, bool may_ask) {
   text line = {.data = NULL};
   text_printf(&line, "%s", key);
   if (repeats) text_printf(&line, ", asked again %u time%s", repeats, repeats == 1 ? "" : "s");
-  put_row("key", line.data, line.len, 400);
+  trouble_row("key", line.data, line.len, 400);
   line.len = 0;
   text_printf(&line, "the same with --key %s finds out, and runs nothing twice", key);
-  if (may_ask) put_row("try", line.data, line.len, 400);
+  if (may_ask) trouble_row("try", line.data, line.len, 400);
   text_free(&line);
 }
 
@@ -248,26 +235,30 @@ int trouble_tell(const call_target *target, const call_trouble *why) {
   const char *fate = fate_of(why), *try = advice(target, why);
   call_flush();
   call_say("%s", first_words(why));
-  put_row(target->argv ? "command" : "url", target->argv ? target->said : target->url,
-          strlen(target->argv ? target->said : target->url), 1000);
-  if (why->phase) put_row("phase", why->phase, strlen(why->phase), 200);
+  trouble_row(target->argv ? "command" : "url", target->argv ? target->said : target->url,
+              strlen(target->argv ? target->said : target->url), 1000);
+  if (why->phase) trouble_row("phase", why->phase, strlen(why->phase), 200);
   put_what(why);
   put_told(why);
   put_end(why);
   if (why->errors_len) put_errors(why);
-  if (why->stray_len) put_row(target->argv ? "stdout" : "it said", why->stray, why->stray_len, 300);
-  if (fate) put_row("call", fate, strlen(fate), 200);
+  if (why->stray_len)
+    trouble_row(target->argv ? "stdout" : "it said", why->stray, why->stray_len, 300);
+  if (fate) trouble_row("call", fate, strlen(fate), 200);
   if (fate && why->key) put_key(why->key, why->repeats, why->fate == IDEM_MCP_UNKNOWN);
-  if (try) put_row("try", try, strlen(try), 300);
+  if (try) trouble_row("try", try, strlen(try), 300);
   if (is_about_login(target, why) && why->status != IDEM_E_CANCELLED)
-    trouble_login(target, http_status_of(why), why->login, why->login_flags);
+    trouble_login(target, &(call_refusal){.http_status = http_status_of(why),
+                                          .why = why->login.why,
+                                          .flags = why->login.flags,
+                                          .challenge = why->login.challenge});
   return status_of(why);
 }
 
 static int outcome_unknown(const idem_mcp_result *result) {
   static const char try[] = "look at what the tool did; another --key makes the call anew";
   if (result->key) put_key(result->key, result->repeats, false);
-  put_row("try", try, sizeof try - 1, 200);
+  trouble_row("try", try, sizeof try - 1, 200);
   return CALL_OUTCOME_UNKNOWN;
 }
 
@@ -282,7 +273,7 @@ int trouble_remote(const idem_mcp_result *result) {
   call_say("%s", line.data);
   put_data(result);
   if (result->code == LACKS_CAPABILITY && names_sampling(result->data))
-    put_row("try", try_sampling, strlen(try_sampling), 100);
+    trouble_row("try", try_sampling, strlen(try_sampling), 100);
   text_free(&line);
   if (result->fate == IDEM_MCP_OUTCOME_UNKNOWN) return outcome_unknown(result);
   if (result->fate == IDEM_MCP_UNKNOWN && result->key) put_key(result->key, result->repeats, true);

@@ -8,6 +8,14 @@
 
 #include <idem/mcp_client.h>
 
+/* A refusal by who asks. */
+typedef struct call_refusal {
+  int http_status;
+  const char *why;       /* why no token was to be had; NULL or "": nobody tried */
+  const char *flags;     /* what to type then, such as "--login" */
+  const char *challenge; /* what the server said of it (WWW-Authenticate); NULL: nothing */
+} call_refusal;
+
 /* What is known; zero and NULL where nothing is. Texts are a stranger's. */
 typedef struct call_trouble {
   idem_status status;
@@ -23,11 +31,10 @@ typedef struct call_trouble {
   const char *data; /* of the server's error, JSON */
   size_t data_len;
   idem_mcp_fate fate;
-  bool sent;               /* `fate` is known */
-  const char *key;         /* which the call carried; NULL: none */
-  unsigned repeats;        /* how often it was asked again */
-  const char *login;       /* why no token was to be had; NULL or "": nobody tried */
-  const char *login_flags; /* what to type then; NULL: "--login" */
+  bool sent;          /* `fate` is known */
+  const char *key;    /* which the call carried; NULL: none */
+  unsigned repeats;   /* how often it was asked again */
+  call_refusal login; /* of 401 and 403 */
 } call_trouble;
 
 /* The first line, then what is known. Returns the exit status. */
@@ -36,9 +43,10 @@ int trouble_tell(const call_target *target, const call_trouble *why);
 int trouble_remote(const idem_mcp_result *result);
 
 /* What it lacks, and what to type then: rows behind a refusal with 401 or 403. */
-void trouble_login(const call_target *target, int http_status, const char *why, const char *flags);
+void trouble_login(const call_target *target, const call_refusal *refusal);
 
-/* What to try, as one more row. */
+/* One more row; at most `max` bytes of it. What to try. */
+void trouble_row(const char *name, const char *data, size_t len, size_t max);
 void trouble_try(const char *words);
 
 /* A log whose last line can be asked for: what the library says when something cannot even begin. */
