@@ -301,7 +301,8 @@ typedef struct idem__session_reading {
   bool newest_alone; /* only the number of the newest event is wanted */
   bool last;         /* the stream's last event was there */
   uint32_t newest;
-  idem_buf events; /* the caller's */
+  idem_buf events;                                         /* the caller's */
+  bool (*shows)(const char *text, size_t len, void *user); /* this message? NULL: all */
   void (*read)(idem_status status, void *user);
   void *user;
 } idem__session_reading;

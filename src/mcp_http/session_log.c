@@ -178,15 +178,20 @@ void idem__http_session_end_stream(idem__http_session *session, uint64_t stream,
 
 /* ----------------------------------------------------------------- reading */
 
+static idem_status write_shown(idem__session_reading *reading, const idem__event_head *head,
+                               const idem__store_item *item) {
+  const char *text = item->bytes + sizeof *head;
+  size_t len = item->len - sizeof *head;
+  if (!len) return IDEM_OK; /* the stream ends without an answer */
+  if (reading->shows && !reading->shows(text, len, reading->user)) return IDEM_OK;
+  return write_event(&reading->events, head->stream, (uint32_t)item->number, text, len);
+}
+
 static bool show_event(const idem__store_item *item, void *user) {
   idem__session_reading *reading = user;
   idem__event_head head;
   if (!idem__event_read(item, &head) || head.stream != reading->stream) return true;
-  bool silent = item->len == sizeof head; /* the stream ends without an answer */
-  if (!silent && write_event(&reading->events, head.stream, (uint32_t)item->number,
-                             item->bytes + sizeof head, item->len - sizeof head) != IDEM_OK) {
-    return false;
-  }
+  if (write_shown(reading, &head, item) != IDEM_OK) return false;
   reading->after = (uint32_t)item->number;
   reading->last = head.last != 0;
   return !reading->last;

@@ -1,6 +1,7 @@
 /* stream.c - GET streams of legacy sessions: a cursor over what the session has kept for one of
  * its streams. Notifications nobody asked for go to stream 0; a client that lost the stream of a
  * POST comes back for the rest of that one. */
+#include "../mcp_server/scope.h"
 #include "get_stream.h"
 
 #include <stdio.h>
@@ -107,6 +108,22 @@ static void on_room(void *user) { idem__get_stream_flush(user); }
 static size_t events_bytes(const idem__get_stream *stream) {
   const idem__session_table *table = stream->session->table;
   return table->opts.log_bytes * 4 + idem__answer_bytes(table->opts.server);
+}
+
+/* What a session has subscribed to with one token may be beyond that of the stream. Its text is idem__news_write's. */
+static bool shows(const char *text, size_t len, void *user) {
+  static const char updated[] =
+      "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/resources/updated\"";
+  const idem__get_stream *stream = user;
+  const idem__grant *grant = idem__http_conn_grant(idem__http_exchange_conn(stream->exchange));
+  if (!grant || len < sizeof updated || memcmp(text, updated, sizeof updated - 1) != 0) return true;
+  yyjson_alc alc = idem__json_alc(&stream->endpoint->alloc);
+  yyjson_doc *doc = yyjson_read_opts((char *)(uintptr_t)text, len, 0, &alc, NULL);
+  yyjson_val *params = yyjson_obj_get(yyjson_doc_get_root(doc), "params");
+  const char *uri = yyjson_get_str(yyjson_obj_get(params, "uri"));
+  bool may = uri && idem__scope_may_hear(stream->endpoint->worker, grant, uri);
+  yyjson_doc_free(doc);
+  return may;
 }
 
 /* The image it goes by is behind its record: what was subscribed to may be another. */
@@ -229,6 +246,7 @@ void idem__get_stream_open(idem__mcp_endpoint *endpoint, idem_http_exchange *exc
   *reading = (idem__session_reading){.session = session, .queue = endpoint->queue};
   reading->stream = stream;
   reading->read = on_read;
+  reading->shows = stream ? NULL : shows;
   reading->user = open;
   idem_buf_init(&reading->events, &endpoint->alloc, events_bytes(open));
   open->loading = (idem__session_finding){

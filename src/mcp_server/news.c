@@ -2,6 +2,7 @@
  * for; each worker tells its own, line peers at once, those of HTTP through its subscribers. */
 #include "news.h"
 #include "notify.h"
+#include "scope.h"
 #include "server.h"
 #include "session.h"
 #include "worker.h"
@@ -32,6 +33,7 @@ static void tell_line_peers(idem__mcp_worker *worker, const idem__mcp_news *news
     idem__mcp_peer *peer = IDEM_CONTAINER(at, idem__mcp_peer, link);
     at = at->next;
     if (!peer->session || !idem__session_wants(peer->session, news)) continue;
+    if (news->uri && !idem__scope_may_hear(worker, peer->grant, news->uri)) continue;
     if (news->params)
       idem__notify_own(peer->conn, news->method, news->params, news->len);
     else

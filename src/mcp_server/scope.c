@@ -88,6 +88,16 @@ bool idem__scope_may_use(const idem__context *context, const idem__entry *entry)
          idem__scope_covers(context->grant->scope, entry->scopes);
 }
 
+bool idem__scope_may_hear(idem__mcp_worker *worker, const idem__grant *grant, const char *uri) {
+  idem__worker_lists *lists = grant ? idem__worker_snapshot(worker) : NULL;
+  if (!lists) return !grant;
+  const idem__resource_entry *resource = idem__registry_resource(lists->registry, uri, strlen(uri));
+  bool may = !resource || !resource->head.scopes ||
+             idem__scope_covers(grant->scope, resource->head.scopes);
+  idem__worker_lists_unref(lists);
+  return may;
+}
+
 bool idem__scope_admit(idem__context *context, const idem__entry *entry) {
   if (idem__scope_may_use(context, entry)) return true;
   refuse(context, entry->scopes, entry->name);

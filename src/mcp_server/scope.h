@@ -15,6 +15,8 @@ bool idem__scope_pass(idem__context *context, const idem__mcp_peer *peer);
 bool idem__scope_may_use(const idem__context *context, const idem__entry *entry);
 /* Whether what a request is given of it is not for everybody: it, or the method, needs scopes. */
 bool idem__scope_keeps(const idem__context *context, const idem__entry *entry);
+/* Whether somebody with this grant (NULL: everything) may hear of this resource; one that is not served says nothing. */
+bool idem__scope_may_hear(idem__mcp_worker *worker, const idem__grant *grant, const char *uri);
 /* As idem__scope_may_use, and who may not is refused. */
 bool idem__scope_admit(idem__context *context, const idem__entry *entry);
 /* The same for who wants to know something of what that method uses. */

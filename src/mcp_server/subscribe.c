@@ -128,8 +128,7 @@ static const char *changed_method(uint32_t kind) {
 }
 
 static bool may_know(const listener *who, const char *uri) {
-  const idem__resource_entry *resource = resource_of(who->context, uri, strlen(uri));
-  return !resource || idem__scope_may_use(who->context, &resource->head);
+  return idem__scope_may_hear(who->context->worker, who->context->grant, uri);
 }
 
 void idem__listeners_tell(idem__mcp_worker *worker, uint32_t changed, const char *updated_uri) {
@@ -251,6 +250,18 @@ static uint32_t honoured_kinds(idem__context *context, yyjson_val *wanted) {
   return kinds;
 }
 
+/* What the token does not reach is not honoured, and so not acknowledged. */
+static void write_resources(const listener *who, idem__writer *writer) {
+  yyjson_arr_iter iter;
+  if (!who->resources) return;
+  idem__write_key(writer, "resourceSubscriptions");
+  idem__write_array(writer);
+  yyjson_arr_iter_init(who->resources, &iter);
+  for (yyjson_val *each; (each = yyjson_arr_iter_next(&iter));)
+    if (may_know(who, yyjson_get_str(each))) idem__write_value(writer, each);
+  idem__write_array_end(writer);
+}
+
 static void acknowledge(listener *who) {
   idem__context *context = who->context;
   idem_buf params;
@@ -266,7 +277,7 @@ static void acknowledge(listener *who) {
   if (who->kinds & 1u << IDEM__RESOURCES) {
     idem__write_member_bool(&writer, "resourcesListChanged", true);
   }
-  idem__write_member_value(&writer, "resourceSubscriptions", who->resources);
+  write_resources(who, &writer);
   idem__write_member_value(&writer, "taskIds", who->tasks);
   idem__write_object_end(&writer);
   write_subscription(who, &writer);
