@@ -220,33 +220,45 @@ void idem__conn_wake(idem_conn *conn) {
   conn->opts.on_output(conn, conn->opts.user);
 }
 
-/* Requests that no handler has seen are answered; what they would have done is not done. */
-static void settle_held(idem_conn *conn, const idem__answer *answer) {
-  while (!idem_list_empty(&conn->held)) {
-    idem_request *request = IDEM_CONTAINER(conn->held.next, idem_request, link);
-    if (request->refusal) {
-      idem__refusal_send(request);
-      continue;
-    }
-    idem_request_log(request, NULL, IDEM_LOG_INFO, CUT_OFF, "it had not begun");
-    idem__request_settle(request, answer);
-    idem__request_end(request);
+/* What no handler has seen is answered; what it would have done is not done. */
+static void settle_held(idem_request *request, const idem__answer *answer) {
+  if (request->refusal) {
+    idem__refusal_send(request);
+    return;
   }
+  idem_request_log(request, NULL, IDEM_LOG_INFO, CUT_OFF, "it had not begun");
+  idem__request_settle(request, answer);
+  idem__request_end(request);
 }
 
-static void close_with(idem_conn *conn, const idem__answer *answer) {
-  if (conn->closed && idem_list_empty(&conn->calls)) return;
-  idem__conn_enter(conn);
-  conn->closed = true;
-  idem__call_close_all(conn);
-  settle_held(conn, answer);
-  idem__conn_leave_waking(conn);
+static void settle_all_held(idem_conn *conn, const idem__answer *answer) {
+  while (!idem_list_empty(&conn->held))
+    settle_held(IDEM_CONTAINER(conn->held.next, idem_request, link), answer);
+}
+
+static idem__answer closing_answer(const idem_conn *conn) {
+  return conn->leaving ? idem__answer_invalid_request(IDEM__UNAVAILABLE)
+                       : idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
+}
+
+void idem__conn_settle_held(idem_request *request) {
+  idem__answer answer = closing_answer(request->conn);
+  settle_held(request, &answer);
+}
+
+/* Answers leave in the order of their requests where one runs at a time: then what waits goes on waiting for it. */
+static bool keeps_order(const idem_conn *conn) {
+  return conn->policy.concurrency == 1 && conn->running;
 }
 
 void idem_conn_close(idem_conn *conn) {
-  idem__answer answer = conn->leaving ? idem__answer_invalid_request(IDEM__UNAVAILABLE)
-                                      : idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
-  close_with(conn, &answer);
+  if (conn->closed && idem_list_empty(&conn->calls)) return;
+  idem__answer answer = closing_answer(conn);
+  idem__conn_enter(conn);
+  conn->closed = true;
+  idem__call_close_all(conn);
+  if (!keeps_order(conn)) settle_all_held(conn, &answer);
+  idem__conn_leave_waking(conn);
 }
 
 static void cut_off(idem_request *request, const idem__answer *answer) {
@@ -265,10 +277,11 @@ static void abort_request(idem_request *request, const idem__answer *answer, boo
 
 static void abort_with(idem_conn *conn, const idem__answer *answer, bool tell) {
   idem__conn_enter(conn);
-  conn->aborted = true;
-  close_with(conn, answer);
+  conn->aborted = conn->closed = true;
+  idem__call_close_all(conn);
   while (!idem_list_empty(&conn->requests))
     abort_request(IDEM_CONTAINER(conn->requests.next, idem_request, link), answer, tell);
+  settle_all_held(conn, answer);
   idem__conn_leave_waking(conn);
 }
 

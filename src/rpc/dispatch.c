@@ -103,11 +103,15 @@ static void refuse_held(idem_request *request) {
   idem__request_end(request);
 }
 
-/* A request, notification or refusal that waited. */
+/* A request, notification or refusal that waited: for its turn, or for that of an end in order. */
 IDEM__APART static void run_held(idem_request *request) {
   idem_conn *conn = request->conn;
   if (request->refusal) {
     idem__refusal_send(request);
+    return;
+  }
+  if (conn->closed) {
+    idem__conn_settle_held(request);
     return;
   }
   if (conn->leaving && request->id.kind != IDEM__ID_ABSENT) {

@@ -358,6 +358,8 @@ idem_status idem__conn_leave(idem_conn *conn);
 void idem__conn_leave_waking(idem_conn *conn);
 /* Its calls end when it is left, or, where nobody is inside, with the driver's next expire or close: not within a reply. */
 IDEM__COLD void idem__conn_fail(idem_conn *conn, idem_status status);
+/* Answers a request, or sends a refusal, that waited on a conn that has been closed. */
+void idem__conn_settle_held(idem_request *request);
 /* Something is to be taken or run: calls on_output unless an entry point is on the stack. */
 void idem__conn_wake(idem_conn *conn);
 /* Whether the first of what waits may run now. */

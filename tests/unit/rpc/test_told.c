@@ -328,10 +328,10 @@ static void what_an_end_cuts_off_is_told_of(void **state) {
   expect(&self, REQUEST("4", "echo"), "");
   idem_conn_abort(self.conn);
   assert_string_equal(self.lines,
-                      "INFO  a request was cut off by the end of its connection id=4 method=echo "
-                      "peer=test detail=it had not begun\n"
                       "INFO  a request was cut off by the end of its connection id=3 method=keep "
-                      "peer=test detail=it had begun\n");
+                      "peer=test detail=it had begun\n"
+                      "INFO  a request was cut off by the end of its connection id=4 method=echo "
+                      "peer=test detail=it had not begun\n");
   idem_request_drop(self.kept);
   close_fixture(&self);
 }
