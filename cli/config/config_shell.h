@@ -35,5 +35,7 @@ bool config_is_closed(const shell_check *self, const piece *name);
 void config_refuse_word(shell_check *self, const seen_word *where, const char *way);
 
 void config_started(shell_check *self);
+/* The program at this word; true: it reads what its stdin says as a program. */
+bool config_stdin(shell_check *self, size_t at);
 
 #endif

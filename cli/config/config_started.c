@@ -234,6 +234,7 @@ static void check_loaded(shell_check *self, size_t at) {
 void config_started(shell_check *self) {
   for (size_t at = 0, from; at < self->count;) {
     check_loaded(self, at);
+    if (config_stdin(self, at)) return;
     const starter *by = starter_of(self, at, &from);
     if (!by) return;
     at = plain_at(self, from, by, by->own);

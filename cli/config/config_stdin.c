@@ -1,0 +1,138 @@
+/* config_stdin.c - a value must not be a part of a program that is read from stdin: `sh` and `psql` without a script of their own
+ * take what they are given there for one. */
+#include "config_shell.h"
+
+#include <limits.h>
+#include <string.h>
+
+/* A program that reads another from its stdin, unless its words have one. */
+typedef struct reader {
+  const char *names;   /* with a blank before and behind each */
+  const char *letters; /* of flags behind which it has one, ... */
+  const char *words;   /* ... long ones */
+  const char *valued;  /* letters of other flags that take the next word */
+  unsigned plain; /* so many words that are no options are no program yet; UINT_MAX: none ever is */
+  const char *asked; /* letters with which it reads stdin all the same; or "f": `-f -` alone does */
+} reader;
+
+static const reader readers[] = {
+    {" sh bash dash ash ksh mksh zsh yash fish rbash ", "c", " --command ", "oO", 0, "s"},
+    {" python python2 python3 pypy3 ", "cm", " ", "WX", 0, ""},
+    {" perl ", "eE", " ", "I", 0, ""},
+    {" ruby ", "e", " ", "rIC", 0, ""},
+    {" node nodejs ", "ep", " --eval --print ", "rC", 0, ""},
+    {" php ", "rRBE", " --run ", "cdz", 0, ""},
+    {" lua luajit ", "e", " ", "l", 0, ""},
+    {" tclsh expect guile gnuplot ", "ce", " ", "", 0, ""},
+    {" psql ", "cf", " --command --file ", "dhpUvFPRoL", UINT_MAX, ""},
+    {" mysql mariadb ", "e", " --execute ", "hPuSDp", UINT_MAX, ""},
+    {" sqlite3 ", "", " ", "", 1, ""},
+    {" duckdb ", "cf", " ", "", 1, ""},
+    {" clickhouse-client ", "q", " --query ", "hu", UINT_MAX, ""},
+    {" mongosh mongo ", "", " --eval --file ", "u", 1, ""},
+    {" ssh ", "N", " ", "bcDEeFIiJLlmOopQRSWw", 1, ""},
+    {" bc dc ed ", "", " ", "", UINT_MAX, ""},
+    {" at batch ", "f", " ", "qt", UINT_MAX, ""},
+};
+
+/* Programs that take a script by -f or as it is told, of which `-` is stdin. */
+#define FILE_READERS " awk gawk mawk nawk sed gsed make gmake "
+
+static bool is_named(const char *names, const word_template *word) {
+  size_t len;
+  const char *text = config_beginning(word, &len);
+  if (config_name_in(word)) return false;
+  len = config_base_name(&text, len);
+  return config_is_listed(names, text, len);
+}
+
+static bool is_stdin(const char *text, size_t len) {
+  return config_is_listed(" - /dev/stdin /proc/self/fd/0 /dev/fd/0 ", text, len);
+}
+
+static bool has_letter(const char *text, size_t len, const char *letters) {
+  for (size_t i = 1; i < len; i++)
+    if (strchr(letters, text[i])) return true;
+  return false;
+}
+
+/* -f - and -f/dev/stdin */
+static bool reads_file(const shell_check *self, size_t from) {
+  for (size_t i = from; i < self->count; i++) {
+    size_t len;
+    const char *text = config_beginning(self->words[i].word, &len);
+    if (len > 2 && memcmp(text, "-f", 2) == 0 && is_stdin(text + 2, len - 2)) return true;
+    if (len != 2 || memcmp(text, "-f", 2) != 0 || i + 1 == self->count) continue;
+    text = config_beginning(self->words[i + 1].word, &len);
+    if (is_stdin(text, len)) return true;
+  }
+  return false;
+}
+
+static bool reads_it(const shell_check *self, size_t from, const reader *by) {
+  unsigned plain = 0;
+  for (size_t i = from; i < self->count; i++) {
+    size_t len;
+    const char *text = config_beginning(self->words[i].word, &len);
+    if (is_stdin(text, len)) return true;
+    if (len < 2 || *text != '-') {
+      if (plain++ == by->plain) return false;
+      continue;
+    }
+    bool word = text[1] == '-';
+    if (!word && has_letter(text, len, by->asked)) return true;
+    if (config_is_listed(by->words, text, word ? strcspn(text, "=") : len)) return false;
+    if (!word && has_letter(text, len, by->letters)) return false;
+    i += len == 2 && strchr(by->valued, text[1]);
+  }
+  return true;
+}
+
+/* Every value in the text that may be anything. */
+static void refuse(shell_check *self, const char *program) {
+  const word_template *text = &self->tool->stdin_text;
+  for (size_t i = 0; i < text->count; i++) {
+    const piece *name = &text->pieces[i];
+    if (!name->is_name || config_is_closed(self, name)) continue;
+    source_fault(
+        &self->config->source, yyjson_obj_get(self->value, "stdin"),
+        "tool %s: {%.*s} would be a part of a program here: %s reads one from stdin; name a "
+        "script that reads the value from stdin or \"env\"; or say \"unsafe\": true",
+        self->tool->name, (int)name->len, name->text, program);
+    return;
+  }
+}
+
+static const reader *reader_of(const word_template *word) {
+  for (size_t i = 0; i < sizeof readers / sizeof *readers; i++)
+    if (is_named(readers[i].names, word)) return &readers[i];
+  return NULL;
+}
+
+/* The word with which its command begins that is run elsewhere; `count`: there is none. */
+static size_t remote_command(const shell_check *self, size_t from, const reader *by) {
+  bool host = false;
+  for (size_t i = from; i < self->count; i++) {
+    size_t len;
+    const char *text = config_beginning(self->words[i].word, &len);
+    if (len < 2 || *text != '-') {
+      if (host) return i;
+      host = true;
+    } else {
+      i += len == 2 && strchr(by->valued, text[1]);
+    }
+  }
+  return self->count;
+}
+
+bool config_stdin(shell_check *self, size_t at) {
+  if (!self->tool->has_stdin || at >= self->count) return false;
+  const word_template *word = self->words[at].word;
+  const reader *by = reader_of(word);
+  bool reads =
+      by ? reads_it(self, at + 1, by) : is_named(FILE_READERS, word) && reads_file(self, at + 1);
+  if (reads) refuse(self, word->pieces[0].text);
+  if (!reads && is_named(" ssh ", word))
+    return config_stdin(self, remote_command(self, at + 1, by));
+  return reads;
+}
