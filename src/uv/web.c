@@ -382,6 +382,17 @@ idem_status idem__web_open(idem_listener *listener, idem__web **out) {
   return IDEM_OK;
 }
 
+/* Zeroes are strict on loopback alone: elsewhere they ask nobody who they are, and take any Host. */
+static void warn_of_openness(const idem__web *web, bool loopback) {
+  const idem_listener *listener = web->listener;
+  const idem_http_opts *http = listener->opts.http;
+  bool asks = http && (http->tokens || http->auth || http->principal || http->tls_client_ca);
+  if (loopback || asks || listener->reuse_port) return;
+  idem_logf(listener->opts.log, IDEM_LOG_WARN, "everybody who reaches this may use it",
+            "%s: neither tokens nor auth are set%s", listener->url,
+            http && http->allow_hosts ? "" : ", nor allow_hosts: pages of any name may ask");
+}
+
 idem_status idem__web_started(idem__web *web, const idem__url *url, bool loopback, int port) {
   const idem_listener *listener = web->listener;
   idem_status status = make_guard(web);
@@ -391,6 +402,7 @@ idem_status idem__web_started(idem__web *web, const idem__url *url, bool loopbac
               "%s: a list of hosts, origins, tokens, proxies or routes holds what is none",
               listener->url);
   unsigned workers = listener->opts.http ? listener->opts.http->workers : 1;
+  if (status == IDEM_OK) warn_of_openness(web, loopback);
   if (status != IDEM_OK || listener->reuse_port || workers < 2) return status;
   return idem__workers_start(web, url, workers - 1);
 }

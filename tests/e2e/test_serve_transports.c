@@ -284,6 +284,7 @@ static void others_are_let_in_without_a_token_if_asked_for(void **state) {
   char path[512], url[128];
   serving_path(*state, "idem.json", path, sizeof path);
   child server = CHILD(program, "serve", path, "--http", "0.0.0.0:0", "--no-auth");
+  expect_in(child_line_with(server.err, "everybody who reaches this may use it"), "WARN ");
   child_listening(&server, url, sizeof url);
   assert_memory_equal(url, "http://0.0.0.0:", 15);
   ask_http(url, "", "said by POST");
