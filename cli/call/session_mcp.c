@@ -42,6 +42,7 @@ static void on_other(idem_mcp_client *client, const idem_mcp_result *result, voi
     session_begin_anew(self);
     return;
   }
+  if (session_look_for_resource(self, result)) return;
   if (result->status != IDEM_OK) {
     session_end_by_result(self, result);
     return;
@@ -177,6 +178,7 @@ static void on_tools(idem_mcp_client *client, const idem_mcp_result *result, voi
     call_tool(self);
     return;
   }
+  if (session_has_no_tools(self, result)) return;
   if (result->status != IDEM_OK) {
     session_end_by_result(self, result);
     return;
@@ -326,7 +328,7 @@ static void notify(call_session *self) {
     cannot_begin(self, status);
 }
 
-static void begin_other(call_session *self) {
+void session_begin_other(call_session *self) {
   const call_options *options = self->options;
   const idem_mcp_call_opts opts = {.on_progress = on_progress, .no_key = options->no_key};
   const text *params = &self->arguments.base_text;
@@ -358,7 +360,8 @@ static void begin_call(call_session *self) {
       session_list_tools(self);
     break;
   case CALL_NOTIFY: notify(self); break;
-  default: begin_other(self);
+  case CALL_PROMPT: session_begin_prompt(self); break;
+  default: session_begin_other(self);
   }
 }
 

@@ -1,5 +1,5 @@
-/* session_mcp.h - the ends of a call to an MCP server, session_mcp_end.c, what it hears on its way, session_mcp_hear.c, and what is
- * remembered, session_mcp_stale.c. */
+/* session_mcp.h - the ends of a call to an MCP server, session_mcp_end.c, what it hears on its way, session_mcp_hear.c, what is
+ * remembered, session_mcp_stale.c, and names that are not there, session_mcp_names.c. */
 #ifndef IDEM_CLI_CALL_SESSION_MCP_H
 #define IDEM_CLI_CALL_SESSION_MCP_H
 
@@ -33,6 +33,13 @@ void session_keep_answer(call_session *self, const idem_mcp_result *result);
 void session_free_answer(call_session *self);
 /* The server's schema of today refuses what was `sent`, and has `made` something else of the same words. */
 bool session_may_call_again(const call_session *self, yyjson_val *schema);
+/* --read, --prompt, --complete, --method: asks. */
+void session_begin_other(call_session *self);
+/* The same for a prompt, once its name and its arguments' are known to be there; where not, that is the end. */
+void session_begin_prompt(call_session *self);
+/* True: the answer says that there is no such resource, or that there are no tools. What there is, is asked for, told, and the end. */
+bool session_look_for_resource(call_session *self, const idem_mcp_result *result);
+bool session_has_no_tools(call_session *self, const idem_mcp_result *result);
 /* Of an error that ends the call: where it may be the memory's fault, that goes, and whoever asked is told. */
 void session_doubt_memory(const call_session *self, const idem_mcp_result *result);
 
