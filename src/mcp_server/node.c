@@ -254,6 +254,12 @@ static void note_full(idem__mcp_worker *worker, const idem__store_answer *answer
     idem_logf(server->opts.log, IDEM_LOG_INFO, "the store has room again", "%s", server->node.id);
 }
 
+/* For the log, which knows the connection's own reasons from whoever has it. */
+static const char *why_silent(idem_status status) {
+  bool later = status == IDEM_E_SYS || status == IDEM_E_TIMEOUT;
+  return later ? "it is away, or did not answer in time" : idem_status_text(status);
+}
+
 /* A line and a count for each change. */
 static void note_store(idem__mcp_worker *worker, const idem__store_answer *answer) {
   idem_server *server = worker->server;
@@ -267,7 +273,7 @@ static void note_store(idem__mcp_worker *worker, const idem__store_answer *answe
                     1);
   if (gone)
     idem_logf(server->opts.log, IDEM_LOG_ERROR, "the store does not answer", "%s",
-              idem_status_text(status));
+              why_silent(status));
   else
     idem_logf(server->opts.log, IDEM_LOG_INFO, "the store answers again", "%s", server->node.id);
   if (gone) return;

@@ -18,6 +18,8 @@ typedef struct idem__redis_url {
   char prefix[64];
   char ca_file[512];
   char password[1024]; /* read from where the URL says: to be wiped */
+  char password_file
+      [512]; /* where it was read, and is again for every connection; "": not from a file */
   unsigned database, replicas;
   unsigned parts; /* 0: as many as the store has */
   size_t max_bytes;
@@ -25,6 +27,9 @@ typedef struct idem__redis_url {
 
 /* INVAL: `why` says what is wrong with it. SYS: the password cannot be read. */
 idem_status idem__redis_url_parse(const char *text, idem__redis_url *url, char *why, size_t size);
+
+/* Reads password_file once more. False: `why` says why not. */
+bool idem__redis_url_password(idem__redis_url *url, char *why, size_t size);
 
 /* Zero means the default. */
 typedef struct idem__redis_times {

@@ -27,6 +27,7 @@ typedef struct idem__redis_connection {
   uint64_t answered; /* when they were last none */
 } idem__redis_connection;
 
+#define IDEM__REDIS_REASONS 8 /* that are told each time it is away */
 #define IDEM__REDIS_READ_BYTES ((size_t)64 * 1024)
 
 /* One of a store's, with its two connections. All of it is the thread's. */
@@ -61,6 +62,8 @@ struct idem__redis_carrier {
   int wake;
   _Atomic bool ending;
   idem__redis_reach told; /* of which the log knows */
+  uint64_t
+      reasons[IDEM__REDIS_REASONS]; /* why it is away, of which the log knows: hashes; 0: none */
   pthread_t thread;
   bool started;
   pthread_mutex_t lock;

@@ -79,7 +79,12 @@ static idem_status read_password(const parsing *self, const char *value, size_t 
   bool there = file
                    ? read_secret(name, secret, sizeof self->url->password, self->why, self->size)
                    : read_variable(name, secret, sizeof self->url->password, self->why, self->size);
+  if (there && file) memcpy(self->url->password_file, name, sizeof name);
   return there ? IDEM_OK : IDEM_E_SYS;
+}
+
+bool idem__redis_url_password(idem__redis_url *url, char *why, size_t size) {
+  return read_secret(url->password_file, url->password, sizeof url->password, why, size);
 }
 
 static idem_status read_database(const parsing *self, const char *value, size_t len) {

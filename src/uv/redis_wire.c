@@ -60,8 +60,21 @@ static idem__redis_reach reach_of(const carrier *self, const part **lost) {
   return ready == count ? IDEM__REDIS_WHOLE : ready ? IDEM__REDIS_PARTLY : IDEM__REDIS_GONE;
 }
 
+/* Whether the log does not know this reason yet, since it was last connected; it does from now on. */
+static bool is_new_reason(carrier *self, const char *why) {
+  uint64_t hash = idem__hash(why, strlen(why), 0) | 1;
+  for (int i = 0; i < IDEM__REDIS_REASONS; i++) {
+    if (self->reasons[i] == hash) return false;
+    if (self->reasons[i]) continue;
+    self->reasons[i] = hash;
+    return true;
+  }
+  return false;
+}
+
 static void say_lost(carrier *self, const part *lost, idem__redis_reach reach) {
   char where[400];
+  is_new_reason(self, self->why);
   idem_logf(self->log, IDEM_LOG_WARN,
             reach == IDEM__REDIS_GONE ? "the store is lost" : "a part of the store is lost",
             "%s: %s", place(lost, where, sizeof where), *self->why ? self->why : "Redis closed it");
@@ -76,6 +89,7 @@ void idem__redis_tell_state(carrier *self) {
   if (reach == IDEM__REDIS_PARTLY && told == IDEM__REDIS_GONE) return;
   self->told = reach;
   if (reach == IDEM__REDIS_WHOLE) {
+    memset(self->reasons, 0, sizeof self->reasons);
     idem__metrics_add(self->metrics, IDEM__M_STORE_CONNECTED, 1);
     idem_logf(self->log, IDEM_LOG_INFO, "the store is connected", "%s",
               place(lost, where, sizeof where));
@@ -83,6 +97,16 @@ void idem__redis_tell_state(carrier *self) {
     if (told == IDEM__REDIS_WHOLE) idem__metrics_add(self->metrics, IDEM__M_STORE_LOST, 1);
     say_lost(self, lost, reach);
   }
+}
+
+/* Each reason once until it is connected again: what was first said of it may be over, and another thing in the way. */
+static void say_why(const part *self) {
+  carrier *whole = self->carrier;
+  char where[400];
+  if (!atomic_load(&whole->settled) || whole->told == IDEM__REDIS_WHOLE) return;
+  if (is_new_reason(whole, whole->why))
+    idem_logf(whole->log, IDEM_LOG_WARN, "the store cannot be reached", "%s: %s",
+              place(self, where, sizeof where), whole->why);
 }
 
 /* Operations that Redis refused, each reason once in a row. */
@@ -119,6 +143,7 @@ void idem__redis_lose(part *self, line *which, const char *what, const char *det
   which->until_ms = now + pause_after(which->failures++);
   self->carrier->module->end(self->store, idem__redis_line_of(self, which), now);
   idem__redis_tell_state(self->carrier);
+  say_why(self);
 }
 
 /* -------------------------------------------------------------- connecting */
@@ -184,7 +209,23 @@ static void connect_unix(part *self, line *which) {
     connected(self, which);
 }
 
+/* It may have been changed, which is why there is no connection. The one before is shown as long as there is no other. */
+static void read_password(part *self) {
+  carrier *whole = self->carrier;
+  idem__redis_url *where = &whole->where;
+  char why[200];
+  if (!where->password_file[0]) return;
+  if (idem__redis_url_password(where, why, sizeof why)) {
+    idem_log_add_secret(whole->log, where->password, strlen(where->password));
+    (void)whole->module->password(self->store, where->password);
+  } else if (is_new_reason(whole, why)) {
+    idem_logf(whole->log, IDEM_LOG_WARN, "the store's password cannot be read again", "%s", why);
+  }
+  explicit_bzero(where->password, sizeof where->password);
+}
+
 void idem__redis_begin(part *self, line *which) {
+  if (which->failures) read_password(self);
   struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
   if (self->carrier->where.path[0]) {
     connect_unix(self, which);

@@ -402,6 +402,39 @@ static void redis_behind_tls_must_show_its_certificate(void **state) {
   end_world(&in);
 }
 
+static void write_word(const world *in, const char *word, char path[300]) {
+  serving_file(&in->files, "word.txt", word);
+  serving_path(&in->files, "word.txt", path, 300);
+  assert_int_equal(chmod(path, 0600), 0);
+}
+
+/* The log has said that the connection broke; what is in the way of another is said once, and over when the file has the new password. */
+static void a_password_that_was_changed_is_read_again(void **state) {
+  world in;
+  char path[300], store[600], session[80];
+  (void)state;
+  make_world(&in, NULL);
+  redis_server_ask(&in.redis, "ACL SETUSER idem on >word-one ~* &* +@all");
+  write_word(&in, "word-one\n", path);
+  snprintf(store, sizeof store, "redis+unix:idem@%s?password_file=%s", in.redis.socket, path);
+  node self = start(&in, store);
+  open_session(&self, session);
+  redis_server_ask(&in.redis, "ACL SETUSER idem resetpass >word-two");
+  redis_server_ask(&in.redis, "CLIENT KILL TYPE pubsub");
+  redis_server_ask(&in.redis, "CLIENT KILL TYPE normal");
+  expect_in(child_line_with(self.server.err, "the store cannot be reached"), "WRONGPASS");
+  write_word(&in, "word-two\n", path);
+  const char *next = child_line_with(self.server.err, "the store ");
+  while (!strstr(next, "the store is connected")) {
+    if (strstr(next, "WRONGPASS")) fail_msg("said again: %s", next);
+    next = child_line_with(self.server.err, "the store ");
+  }
+  await_ready(&self);
+  expect_served(&self, session);
+  node_stop(&self, SIGTERM);
+  end_world(&in);
+}
+
 static void no_program_reads_the_password(void **state) {
   world in;
   char path[300], store[600], session[80];
@@ -436,6 +469,7 @@ int main(void) {
       cmocka_unit_test(while_redis_is_away_who_needs_it_is_refused),
       cmocka_unit_test(a_full_redis_refuses_who_comes_and_keeps_who_is_there),
       cmocka_unit_test(a_store_that_cannot_be_is_refused_with_the_reason),
+      cmocka_unit_test(a_password_that_was_changed_is_read_again),
       cmocka_unit_test(no_program_reads_the_password),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

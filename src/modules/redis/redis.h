@@ -53,7 +53,10 @@ typedef struct idem__redis_module {
   /* For tests: from the first call on this store's time stands still, but for the time that passes so. */
   void (*pass)(idem__store *store, uint64_t ms);
 
-  /* For the carrier's thread alone. A connection stands: its first words are ready to be sent. */
+  /* For the carrier's thread alone. Another password for the connections to come, of a store that was opened with one; copied. NOMEM: it
+   * has the one before. */
+  idem_status (*password)(idem__store *store, const char *password);
+  /* A connection stands: its first words are ready to be sent. */
   void (*begin)(idem__store *store, idem__redis_line line, uint64_t now_ms);
   /* What is to be sent, until `sent`; 0: nothing for now. */
   size_t (*output)(idem__store *store, idem__redis_line line, uint64_t now_ms, const char **bytes);

@@ -134,6 +134,17 @@ static void wipe_and_free(char *secret) {
   free(secret);
 }
 
+static idem_status change_password(idem__store *head, const char *password) {
+  redis_store *store = redis_of(head);
+  if (!store->password) return IDEM_E_STATE;
+  if (strcmp(store->password, password) == 0) return IDEM_OK;
+  char *copy = strdup(password);
+  if (!copy) return IDEM_E_NOMEM;
+  wipe_and_free(store->password);
+  store->password = copy;
+  return IDEM_OK;
+}
+
 static void dispose(redis_store *store) {
   for (int i = 0; i < IDEM__REDIS_LINES; i++) redis_line_close(&store->lines[i]);
   idem__watchers_deinit(&store->watchers);
@@ -239,6 +250,7 @@ __attribute__((visibility("default"))) const idem__redis_module idem__redis_modu
     .open = open_store,
     .counts = count,
     .pass = pass,
+    .password = change_password,
     .begin = redis_begin,
     .output = redis_output,
     .sent = redis_sent,
