@@ -57,6 +57,7 @@ static void expect_room(const node *self) {
 static void a_full_disk_is_told_and_outlived(void **state) {
   serving files;
   char path[300], store[320], session[80];
+  static const char program[] = IDEM_BIN_DIR "/idem";
   (void)state;
   serving_make(&files, config);
   serving_path(&files, "idem.json", path, sizeof path);
@@ -83,8 +84,7 @@ static void who_starts_on_a_full_disk_is_told_so(void **state) {
     node before = there ? node_serve(path, store, NULL) : (node){.host = ""};
     if (there) node_stop(&before, SIGTERM);
     limit_files(getpid(), true);
-    child second =
-        CHILD(IDEM_BIN_DIR "/idem", "serve", path, "--http", "127.0.0.1:0", "--store", store);
+    child second = CHILD(program, "serve", path, "--http", "127.0.0.1:0", "--store", store);
     limit_files(getpid(), false);
     expect_in(child_line_with(second.err, "the store cannot be used"), "its disk is full");
     assert_int_equal(child_end(&second), 1);
