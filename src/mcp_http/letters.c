@@ -60,14 +60,16 @@ static bool see(const idem__store_item *item, void *user) {
   return !self->lives;
 }
 
+/* Where the store does not say whether the node lives, nothing was sent: that much is known. */
 static void on_seen(const idem__store_answer *answer, void *user) {
   asking *self = user;
   idem_alloc alloc = self->alloc;
-  idem__store_answer none = {.status = IDEM_E_NOTFOUND};
+  idem__store_answer none = {.status = IDEM_E_NOTFOUND}, unsent = {.status = IDEM_E_STATE};
+  bool nobody = answer->status == IDEM_OK || answer->status == IDEM_E_NOTFOUND;
   if (answer->status == IDEM_OK && self->lives)
     put(self->endpoint, &self->letter, self->done, self->user);
   else
-    self->done(answer->status == IDEM_OK ? &none : answer, self->user);
+    self->done(nobody ? &none : &unsent, self->user);
   idem__free(&alloc, self);
 }
 

@@ -366,8 +366,8 @@ typedef struct idem__letter {
   const char *text;
   size_t len;
 } idem__letter;
-/* `done` is called in any case, now or later: OK, it lies there; NOTFOUND: there is no such process any more; LIMIT, NOMEM; else
- * nobody knows. */
+/* `done` is called in any case, now or later: OK, it lies there; NOTFOUND: there is no such process any more; LIMIT, NOMEM, STATE:
+ * it was not sent; else nobody knows. */
 void idem__letter_send(idem__mcp_endpoint *endpoint, const idem__letter *letter,
                        idem__store_done done, void *user);
 void idem__letters_on_change(const idem__store_change *change, void *user);

@@ -2,6 +2,7 @@
  * process that has the stream. See sse_2024.c. */
 #include "http/endpoint.h"
 #include "mcp_http.h"
+#include "mcp_server/wait.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -74,10 +75,12 @@ static void answer(idem_http_exchange *exchange, uint16_t status, const char *re
                    const char *id) {
   idem__http_refusal refusal = {.status = status, .reason = reason};
   if (status == 404) refusal.cause = "the session is unknown or has ended";
+  if (status == 409) refusal.cause = "nobody knows whether this arrived";
+  if (status == 409) refusal.hint = "if it did, its answer comes on the stream";
   refusal.id = *id ? id : NULL;
   refusal.id_len = strlen(id);
   if (status != 202)
-    idem__http_refuse(exchange, &refusal, status == 503 ? "Retry-After: 1\r\n" : NULL);
+    idem__http_refuse(exchange, &refusal, NULL);
   else
     idem__http_respond(
         exchange,
@@ -92,12 +95,19 @@ typedef struct posting {
   char id[ID_ROOM];
 } posting;
 
+/* It may be carried out and answered on the stream: an error with its id here would be a second answer, and "try again" a second run. */
+static void answer_unknown(idem_http_exchange *exchange) {
+  answer(exchange, 409, "outcome-unknown", "");
+}
+
 static void on_posted(const idem__store_answer *said, void *user) {
   posting *self = user, copy = *self;
   idem__free(&copy.alloc, self);
   if (!copy.exchange) return;
   if (said->status == IDEM_E_NOTFOUND)
     answer(copy.exchange, 404, "owner-gone", copy.id); /* its session was the stream */
+  else if (idem__is_unknown(said->status))
+    answer_unknown(copy.exchange);
   else
     answer(copy.exchange, said->status == IDEM_OK ? 202 : 503, "unavailable", copy.id);
 }
@@ -112,7 +122,7 @@ static void on_posting_stop(void *user, idem__http_stop how) {
   idem_http_exchange *exchange = self->exchange;
   if (how == IDEM__HTTP_STOP_SOON || !exchange) return;
   self->exchange = NULL;
-  answer(exchange, 503, "unavailable", self->id);
+  answer_unknown(exchange);
 }
 
 static void post_letter(idem__mcp_endpoint *endpoint, idem_http_exchange *exchange,
