@@ -39,6 +39,8 @@ typedef struct idem__http_protocol {
   void (*silent_refusal)(void *protocol, idem__message_kind kind, idem__http_refusal *refusal);
   /* More header lines with CRLF, before the head is sent. */
   void (*headers)(void *protocol, idem_buf *out);
+  /* They are not known yet: no stream is begun because of the time. */
+  bool (*headers_wait)(void *protocol);
   /* Writes the stream's first event, if there is one. LATER: idem__http_serving_write follows. */
   idem__http_when (*stream_begin)(void *protocol, idem_buf *out);
   /* Writes one event; where nobody reads it now, somebody may come back for it. REFUSED: it cannot. LATER:

@@ -144,6 +144,17 @@ void idem__http_serving_look(idem__http_serving *serving) {
   if (serving->exchange) set_time(serving);
 }
 
+/* It becomes a stream, or shows that it is there. A head that is not known yet is looked at again. */
+static void show_life(idem__http_serving *serving, uint64_t now_ms) {
+  const idem__http_protocol *protocol = idem__http_protocol_of(serving);
+  if (serving->streaming)
+    idem__http_serving_comment(serving);
+  else if (protocol->headers_wait && protocol->headers_wait(serving->state))
+    serving->stream_at_ms = now_ms + serving->rpc->opts.stream_ms;
+  else
+    idem__http_serving_commit(serving);
+}
+
 static void on_time(idem_http_exchange *exchange, uint64_t now_ms, void *user) {
   idem__http_serving *serving = user;
   (void)exchange;
@@ -156,12 +167,7 @@ static void on_time(idem_http_exchange *exchange, uint64_t now_ms, void *user) {
     idem__http_serving_pump(serving);
     if (!serving->exchange) return;
   }
-  if (serving->accepts_stream && serving->stream_at_ms <= now_ms) {
-    if (serving->streaming)
-      idem__http_serving_comment(serving);
-    else
-      idem__http_serving_commit(serving);
-  }
+  if (serving->accepts_stream && serving->stream_at_ms <= now_ms) show_life(serving, now_ms);
   set_time(serving);
 }
 

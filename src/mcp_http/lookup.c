@@ -71,7 +71,7 @@ static void refuse_lookup_unknown(lookup *one) {
 static void refuse_lookup(lookup *one, uint16_t status, const char *reason) {
   idem_http_exchange *exchange = one->exchange;
   end_lookup(one);
-  refuse(exchange, status, reason, status == 503 ? "Retry-After: 1\r\n" : NULL);
+  refuse(exchange, status, reason, NULL);
 }
 
 static void on_abort(idem_http_exchange *exchange, void *user) {

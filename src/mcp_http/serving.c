@@ -410,6 +410,9 @@ static void add_headers(void *at, idem_buf *out) {
   idem_buf_printf(out, "Mcp-Session-Id: %s\r\n", serving->session->id);
 }
 
+/* A client that reads initialize's result without the id of its session can never use it. */
+static bool headers_wait(void *at) { return ((const idem__mcp_serving *)at)->opening != NULL; }
+
 /* Disconnecting is cancelling from 2026-07-28 on; before, who ended its input still wants its answer. */
 static bool input_end_cancels(void *at) { return ((const idem__mcp_serving *)at)->modern; }
 
@@ -433,6 +436,7 @@ const idem__http_protocol idem__mcp_protocol = {
     .silent_waits = silent_waits,
     .silent_refusal = silent_refusal,
     .headers = add_headers,
+    .headers_wait = headers_wait,
     .stream_begin = idem__mcp_stream_begin,
     .event = idem__mcp_stream_event,
     .outlives = idem__mcp_serving_outlives,

@@ -60,6 +60,7 @@ static void make_endpoint(mcp_web *web, const mcp_web_opts *opts) {
   endpoint.rpc.now_ns = clock_ns;
   endpoint.rpc.clock_ctx = web;
   endpoint.rpc.limiter = opts->limiter;
+  if (opts->http) endpoint.rpc.stream_ms = opts->http->stream_ms;
   assert_int_equal(idem__mcp_endpoint_new(&endpoint, &web->endpoint), IDEM_OK);
 }
 

@@ -399,6 +399,26 @@ static void no_more_wait_than_may(void **state) {
   mcp_web_close(&w.web);
 }
 
+/* Its stream would begin without the id of the session, which nobody could use then. */
+static void initialize_is_no_stream_before_its_session_is_known(void **state) {
+  (void)state;
+  world w;
+  open_world(&w, &(idem_http_opts){.stream_ms = 300});
+  send_and_wait(&w, "POST", HELLO);
+  for (int i = 0; i < 2; i++) {
+    w.web.now_ms += 500;
+    mcp_web_settle(&w.conn);
+    assert_int_equal(w.conn.len, 0);
+  }
+  later_store_hold(w.web.later, false);
+  mcp_web_settle(&w.conn);
+  assert_int_equal(mcp_web_times(&w.conn, "\r\nMcp-Session-Id: "), 1);
+  assert_int_equal(mcp_web_times(&w.conn, "\"result\":{\"protocolVersion\""), 1);
+  mcp_web_disconnect(&w.conn);
+  expect_alive(&w);
+  mcp_web_close(&w.web);
+}
+
 static void no_more_bytes_wait_than_may(void **state) {
   (void)state;
   world w;
@@ -425,6 +445,7 @@ static void a_server_that_stops_refuses_who_waits_with_its_id(void **state) {
     idem__http_conn_abort(w.conn.conn, w.web.now_ms);
     mcp_web_settle(&w.conn);
     assert_non_null(strstr(w.conn.output, "503 Service Unavailable"));
+    assert_int_equal(mcp_web_times(&w.conn, "\r\nRetry-After: "), 1);
     if (i == 0) assert_non_null(strstr(w.conn.output, "\"id\":41,\"error\":{\"code\":-32603"));
     mcp_web_disconnect(&w.conn);
     if (i < 3) expect_alive(&w);
@@ -446,6 +467,7 @@ int main(void) {
       cmocka_unit_test(subscriptions_at_once_are_all_made),
       cmocka_unit_test(subscriptions_at_once_are_refused_where_the_store_fails),
       cmocka_unit_test(a_store_without_room_costs_nobody_a_session),
+      cmocka_unit_test(initialize_is_no_stream_before_its_session_is_known),
       cmocka_unit_test(no_more_wait_than_may),
       cmocka_unit_test(no_more_bytes_wait_than_may),
       cmocka_unit_test(a_server_that_stops_refuses_who_waits_with_its_id),
