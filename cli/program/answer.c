@@ -194,8 +194,11 @@ static bool says_refused(const tool_config *tool, const char *errors, size_t len
 void program_put_hint(const program_tool *tool, const char *errors, size_t len, idem_buf *out) {
   bool open = !tool->bounds->abi && !tool->bounds->seals;
   if (tool->config->unconfined || open || !len || !says_refused(tool->config, errors, len)) return;
-  idem_buf_printf(out, "%s%s is confined; \"allow\" in its definition names what it may reach.",
-                  out->data[out->len - 1] == '\n' ? "" : "\n", tool->config->name);
+  bool hidden = memmem(out->data, out->len, "[redacted]", 10) != NULL;
+  idem_buf_printf(
+      out, "%s%s is confined; \"allow\" in its definition names what it may reach.%s",
+      out->data[out->len - 1] == '\n' ? "" : "\n", tool->config->name,
+      hidden ? " The server's log has the names that are [redacted] (--log-level debug)." : "");
 }
 
 static void add_hint(const call *self, idem_buf *out) {

@@ -99,6 +99,7 @@ static void files_elsewhere_cannot_be_read(void **state) {
   expect_in(answer, "\"isError\":true");
   expect_in(answer, "Permission denied");
   expect_in(answer, "peek is confined; \\\"allow\\\" in its definition");
+  expect_in(answer, "the names that are [redacted] (--log-level debug)");
   expect_not_in(answer, "treasure");
 }
 
