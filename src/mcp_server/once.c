@@ -43,6 +43,9 @@ void idem__once_put(idem__once *once, const idem__once_record *record, uint64_t 
   op.done = done;
   if (is_final(record->state)) op.ttl_ms = once->ttl_ms;
   if (record->state == IDEM__ONCE_RUNNING && op.ttl_ms < RUNNING_MS) op.ttl_ms = RUNNING_MS;
+  op.owed = is_final(
+      record
+          ->state); /* it has run: the store had room for its key, and is to have it for the answer */
   op.quiet = record->state == IDEM__ONCE_RUNNING; /* who waits for the key waits for more */
   if (status == IDEM_OK)
     idem__store_submit(server->store, once->worker->store_queue, &op, NULL);

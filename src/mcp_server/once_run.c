@@ -84,11 +84,19 @@ static void conclude(idem__once *once) {
   idem__worker_wake(once->worker);
 }
 
+static bool is_too_large(const idem__once *once) {
+  return once->outcome && !once->asked && !once->broken &&
+         once->outcome->len > once->server->opts.max_key_bytes;
+}
+
 static void tell_trouble(const idem__once *once) {
-  if (once->saved == IDEM_OK) return;
   bool taken = once->saved == IDEM_E_STATE || once->saved == IDEM_E_NOTFOUND;
+  const char *why = taken ? "its lease had ended" : idem_status_text(once->saved);
+  if (once->saved == IDEM_OK && !once->bare && !is_too_large(once)) return;
+  if (once->saved == IDEM_OK)
+    why = once->bare ? "the store has no room for it" : "it is larger than max_key_bytes";
   idem_logf(once->server->opts.log, IDEM_LOG_WARN, "the answer of a call with a key is not kept",
-            "%s", taken ? "its lease had ended" : idem_status_text(once->saved));
+            "%s", why);
 }
 
 static void on_stored(const idem__store_answer *answer, void *user) {

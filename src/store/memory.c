@@ -37,6 +37,13 @@ idem_status idem__store_charge(idem__store_memory *memory, idem__store_space spa
   return IDEM_OK;
 }
 
+/* Past the bound where the caller answers for it. */
+static idem_status charge_for(idem__store_memory *memory, const idem__store_op *op, size_t bytes) {
+  if (!op->owed) return idem__store_charge(memory, op->space, bytes);
+  memory->bytes += bytes;
+  return IDEM_OK;
+}
+
 idem__store_record *idem__store_record_find(idem__store_memory *memory, const idem__store_op *op) {
   return idem_map_get(&memory->rooms[op->space].by_name, op->name, op->name_len);
 }
@@ -232,7 +239,7 @@ static idem_status enter(idem__store_memory *memory, const idem__store_op *op,
   if (!record) return IDEM_E_NOMEM;
   if (op->limit && room->by_name.count >= op->limit) return IDEM_E_LIMIT;
   size_t size = sizeof *record + record->name_len + record->group_len;
-  idem_status status = idem__store_charge(memory, op->space, size);
+  idem_status status = charge_for(memory, op, size);
   if (status != IDEM_OK) return status;
   record->charged = size;
   bool joined = false;
@@ -255,8 +262,7 @@ static idem_status set_value(idem__store_memory *memory, const idem__store_op *o
                              idem__store_record *record, idem__store_value **value) {
   size_t old_len = record->value ? record->value->len : 0;
   idem_status status = IDEM_OK;
-  if ((*value)->len > old_len)
-    status = idem__store_charge(memory, op->space, (*value)->len - old_len);
+  if ((*value)->len > old_len) status = charge_for(memory, op, (*value)->len - old_len);
   if (status == IDEM_OK) status = set_expiry(&memory->rooms[op->space], record, op);
   if (status != IDEM_OK) return status;
   if ((*value)->len < old_len) memory->bytes -= old_len - (*value)->len;

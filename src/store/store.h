@@ -109,6 +109,9 @@ typedef struct idem__store_op {
   /* Records whose names begin with the same so many bytes are kept together; the same in every operation
    * on a record. 0: the whole name counts. */
   size_t lead;
+  /* PUT: room was promised when the record was made, so it is kept past the store's own bound of bytes. Who says so bounds how many there
+   * are at once, and how large. */
+  bool owed;
   bool quiet; /* PUT: nobody waits for this change, and a store may spare itself telling of it */
   /* The caller's clock, for stores that have none. A space is always used with the same one. */
   uint64_t now_ms;

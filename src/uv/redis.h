@@ -19,7 +19,8 @@ typedef struct idem__redis_url {
   char ca_file[512];
   char password[1024]; /* read from where the URL says: to be wiped */
   char password_file
-      [512]; /* where it was read, and is again for every connection; "": not from a file */
+      [512];         /* where it was read, and is again for every connection; "": not from a file */
+  bool has_database; /* it was named */
   unsigned database, replicas;
   unsigned parts; /* 0: as many as the store has */
   size_t max_bytes;

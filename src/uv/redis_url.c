@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define LEAST_BYTES 4096u /* below it there is no room for what every store holds */
+
 static bool copy(char *into, size_t size, const char *text, size_t len) {
   if (!len || len >= size) return false;
   memcpy(into, text, len);
@@ -91,6 +93,8 @@ static idem_status read_database(const parsing *self, const char *value, size_t 
   unsigned long long number;
   if (!read_number(value, len, 65535, &number))
     return refuse(self, "a database is a number, 0 to 65535");
+  if (self->url->has_database) return refuse(self, "one database is enough");
+  self->url->has_database = true;
   self->url->database = (unsigned)number;
   return IDEM_OK;
 }
@@ -112,8 +116,8 @@ static idem_status read_parts(const parsing *self, const char *value, size_t len
 
 static idem_status read_most(const parsing *self, const char *value, size_t len) {
   unsigned long long number;
-  if (!read_number(value, len, (unsigned long long)1 << 50, &number) || !number)
-    return refuse(self, "max_bytes is a number of bytes");
+  if (!read_number(value, len, (unsigned long long)1 << 50, &number) || number < LEAST_BYTES)
+    return refuse(self, "max_bytes is a number of bytes, 4096 at least");
   self->url->max_bytes = (size_t)number;
   return IDEM_OK;
 }

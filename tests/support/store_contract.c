@@ -220,6 +220,21 @@ static void a_full_store_takes_nothing_and_loses_nothing(void **state) {
   }
   assert_int_equal(status, IDEM_E_LIMIT);
   assert_in_range(kept, 1, 3);
+  /* What room was promised to is kept, and counts. */
+  op.name = near("an");
+  op.len = sizeof big - 1;
+  assert_int_equal(run(small, op).answer.status, IDEM_OK);
+  static char larger[16384];
+  op.bytes = larger;
+  op.len = sizeof larger;
+  assert_int_equal(run(small, op).answer.status, IDEM_E_LIMIT);
+  op.owed = true;
+  assert_int_equal(run(small, op).answer.status, IDEM_OK);
+  op.owed = false;
+  op.name = near("zn");
+  op.bytes = "z";
+  op.len = 1;
+  assert_int_equal(run(small, op).answer.status, IDEM_E_LIMIT);
   op.name = near("an");
   op.len = 1;
   assert_int_equal(run(small, op).answer.status, IDEM_OK); /* less is always possible */

@@ -118,6 +118,8 @@ static size_t most_bytes(const redis_store *store) {
   return store->max_bytes / (parts ? parts : 1);
 }
 
+#define UNBOUNDED ((size_t)1 << 50)
+
 static void add_arguments(words *self, const redis_store *store, const redis_job *job) {
   const idem__store_op *op = &job->op;
   switch (job->script) {
@@ -127,7 +129,7 @@ static void add_arguments(words *self, const redis_store *store, const redis_job
     add_expect(self, op->expect);
     add_number(self, op->ttl_ms);
     add_number(self, op->limit);
-    add_number(self, most_bytes(store));
+    add_number(self, op->owed ? UNBOUNDED : most_bytes(store));
     add_text(self, op->group);
     add(self, op->bytes, op->len);
     add_number(self, op->group_limit);

@@ -77,6 +77,13 @@ static bool charge(sqlite_store *store, idem__store_space space, uint64_t bytes)
   return true;
 }
 
+/* Past the bound where the caller answers for it. */
+static bool charge_for(sqlite_store *store, const idem__store_op *op, uint64_t bytes) {
+  if (!op->owed) return charge(store, op->space, bytes);
+  store->totals.bytes += bytes;
+  return true;
+}
+
 /* ---------------------------------------------------------------- removing */
 
 /* The record that was found last. */
@@ -202,7 +209,7 @@ static idem_status make(sqlite_store *store, const idem__store_op *op, idem__sto
     answer->number = 1;
     return IDEM_E_LIMIT;
   }
-  if (!charge(store, op->space, size)) return IDEM_E_LIMIT;
+  if (!charge_for(store, op, size)) return IDEM_E_LIMIT;
   if (!insert(store, op, group, room)) return IDEM_E_SYS;
   if (sqlite3_changes(store->database) == 0) {
     store->totals.bytes -= size;
@@ -225,7 +232,7 @@ static uint64_t room_left(const idem__store_op *op, uint64_t taken, uint64_t had
 
 static bool charge_change(sqlite_store *store, const idem__store_op *op, uint64_t before,
                           uint64_t after) {
-  if (after > before) return charge(store, op->space, after - before);
+  if (after > before) return charge_for(store, op, after - before);
   uint64_t less = before - after;
   store->totals.bytes -= less < store->totals.bytes ? less : store->totals.bytes;
   return true;

@@ -79,6 +79,32 @@ static void what_a_store_without_room_did_not_take_is_told_when_it_has(void **st
   play_not_taken(IDEM_E_LIMIT);
 }
 
+/* The next key is refused before anything runs. */
+static void a_call_that_got_its_key_has_its_answer_kept_in_a_full_store(void **state) {
+  static char text[20000];
+  node self;
+  idem__store *store;
+  (void)state;
+  memset(text, 'x', sizeof text);
+  assert_int_equal(
+      idem__store_memory_new(&(idem__store_memory_opts){.max_bytes = sizeof text / 2}, &store),
+      IDEM_OK);
+  open_node(&self, later(store), run_keep);
+  assert_string_equal(mcp_peer_ask(&self.peer, "tools/call", KEYED("t")), "");
+  pump(&self);
+  idem_tool_text(self.tool.kept, text, sizeof text);
+  pump(&self);
+  expect_in(mcp_peer_more(&self.peer), "xxxx");
+  assert_string_equal(mcp_peer_ask(&self.peer, "tools/call", KEYED("t")), "");
+  pump(&self);
+  expect_in(mcp_peer_more(&self.peer), "xxxx");
+  mcp_peer_ask(&self.peer, "tools/call", "\"name\":\"t\",\"_meta\":{\"idem/key\":\"other\"}");
+  pump(&self);
+  expect_in(mcp_peer_more(&self.peer), "\"reason\":\"too-many-keys\"");
+  assert_int_equal(self.tool.runs, 1);
+  close_node(&self);
+}
+
 static void a_store_that_does_not_answer_refuses_calls_with_keys_alone(void **state) {
   node self;
   (void)state;
@@ -210,6 +236,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_the_store_did_not_take_is_told_when_it_has),
       cmocka_unit_test(what_a_store_without_room_did_not_take_is_told_when_it_has),
+      cmocka_unit_test(a_call_that_got_its_key_has_its_answer_kept_in_a_full_store),
       cmocka_unit_test(a_store_that_does_not_answer_refuses_calls_with_keys_alone),
       cmocka_unit_test(a_key_that_may_be_ours_is_given_back),
       cmocka_unit_test(a_key_that_could_not_be_given_back_runs_later),

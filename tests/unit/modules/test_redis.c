@@ -269,6 +269,8 @@ static void a_name_that_cannot_be_is_refused_with_the_reason(void **state) {
   expect_bad("redis://host:70000", IDEM_E_INVAL, "redis://HOST:PORT");
   expect_bad("redis://[::1", IDEM_E_INVAL, "redis://HOST:PORT");
   expect_bad("redis://host/first", IDEM_E_INVAL, "a number");
+  expect_bad("redis://host/3?db=4", IDEM_E_INVAL, "one database");
+  expect_bad("redis://host?max_bytes=1", IDEM_E_INVAL, "4096 at least");
   expect_bad("redis://user:secret@host", IDEM_E_INVAL, "does not belong in a URL");
   expect_bad("redis://:secret@host", IDEM_E_INVAL, "does not belong in a URL");
   expect_bad("redis://user:sec/ret@host", IDEM_E_INVAL, "does not belong in a URL");
