@@ -73,9 +73,13 @@ static bool set_client(call_options *self, const char *value) {
   self->client = value;
   return *value;
 }
+/* RFC 6749, 3.3: %x21 / %x23-5B / %x5D-7E, in words. */
 static bool set_scope(call_options *self, const char *value) {
+  self->why = "scopes are words of visible characters, without \" and \\";
   self->scope = value;
-  return *value;
+  for (const char *at = value; *at; at++)
+    if (*at < ' ' || *at > '~' || *at == '"' || *at == '\\') return false;
+  return value[strspn(value, " ")];
 }
 static bool set_redirect(call_options *self, const char *value) {
   self->why = "it is a URI such as http://127.0.0.1:8123/callback";
@@ -411,6 +415,7 @@ static bool check_login(const call_options *self) {
   if (self->redirect && !self->login) return refuse("--redirect", "it belongs to --login");
   if (self->scope && !person && !self->client)
     return refuse("--scope", "it belongs to --login, --device and --client");
+  if (self->whoami && self->logout) return refuse("--whoami and --logout", "one of them");
   if ((self->whoami || self->logout) && (self->kind != CALL_LOOK || person))
     return refuse("--whoami and --logout", "they stand alone with their target");
   return true;

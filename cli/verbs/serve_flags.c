@@ -202,10 +202,12 @@ static bool set_drain(serve_options *self, const char *value) {
   return read_hour(value, &self->drain_ms);
 }
 static bool set_grace(serve_options *self, const char *value) {
+  self->why = "milliseconds, 1 to 3600000";
   return read_hour(value, &self->grace_ms);
 }
 static bool set_lease(serve_options *self, const char *value) {
   size_t ms;
+  self->why = "milliseconds, 100 to 86400000";
   if (!read_size(value, 86400000, &ms) || ms < 100) return false;
   self->lease_ms = ms;
   return true;

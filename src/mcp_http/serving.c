@@ -332,6 +332,7 @@ static idem__http_when begin_serving(void *at, idem_http_exchange *exchange,
   bool modern = serving->modern = named && idem__revision_has(named, IDEM__R_MODERN);
   serving->request = request;
   serving->status = 0;
+  serving->faulty = false;
   serving->post.stream = 0;
   serving->new_session = serving->numbered = serving->replayed = serving->owner_gone = false;
   serving->answered = serving->cancelled = false;
@@ -350,7 +351,8 @@ static idem__http_when begin_serving(void *at, idem_http_exchange *exchange,
 }
 
 static uint16_t answer_status(void *at, uint16_t otherwise) {
-  const idem__mcp_serving *serving = at;
+  idem__mcp_serving *serving = at;
+  serving->faulty = !serving->status && otherwise == 400;
   if (serving->status) return serving->status;
   if (serving->peer.unknown_session) return 404; /* no message at all, or several */
   /* What is no message at all is 400; errors of handlers travel with 200. */
@@ -396,9 +398,15 @@ static void silent_refusal(void *at, idem__message_kind kind, idem__http_refusal
   }
 }
 
+/* 429: of keys. A rate says its own time. */
+static bool asks_to_wait(const idem__mcp_serving *serving) {
+  bool away = serving->unavailable && !serving->faulty;
+  return away || serving->status == 503 || serving->status == 429;
+}
+
 static void add_headers(void *at, idem_buf *out) {
   idem__mcp_serving *serving = at;
-  if (serving->unavailable || serving->status == 503) idem_buf_puts(out, "Retry-After: 1\r\n");
+  if (asks_to_wait(serving)) idem_buf_puts(out, "Retry-After: 1\r\n");
   if (serving->replayed) idem_buf_puts(out, "Idempotency-Replayed: true\r\n");
   if (serving->needed_scopes && serving->status == 403) {
     const idem_http_exchange *exchange = idem__http_serving_exchange(serving);

@@ -22,6 +22,7 @@ typedef struct idem__mcp_serving {
   bool cancelled;   /* by its client: nothing will be answered */
   uint16_t status;
   idem__session_post post;
+  bool faulty;      /* what it answers is no message's: the store has nothing to do with it */
   bool unavailable; /* nobody can say whether it is a session */
   idem__session_finding finding;
   idem__session_opening *opening;

@@ -192,6 +192,9 @@ void idem__once_refuse(idem__context *context, idem__once_refusal why) {
                                   NULL},
   };
   char text[IDEM__CAUSE];
+  if (why == IDEM__ONCE_SHARE) /* what a caller did, and no fault of ours */
+    idem_request_log(context->request, NULL, IDEM_LOG_WARN, "a request was refused",
+                     "too-many-keys-of-caller");
   const char *cause = rows[why].cause ? idem__cause(context, text, "%s", rows[why].cause) : NULL;
   idem__refuse_for(context, rows[why].status, rows[why].code, cause, rows[why].data,
                    strlen(rows[why].data));

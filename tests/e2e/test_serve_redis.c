@@ -245,6 +245,9 @@ static void while_redis_is_away_who_needs_it_is_refused(void **state) {
   expect_in(refused, " 503 ");
   expect_in(refused, "Retry-After:");
   expect_in(refused, "\"id\":7");
+  const char *bad = node_post(&self, session, "[]"); /* which would be as bad later */
+  expect_in(bad, " 400 ");
+  assert_null(strstr(bad, "Retry-After:"));
   expect_in(
       node_post(&self, NULL,
                 "{\"jsonrpc\":\"2.0\",\"id\":8,\"method\":\"tools/list\",\"params\":{\"_meta\":{"

@@ -324,6 +324,18 @@ static void what_runs_when_the_server_ends_is_unknown(void **state) {
   }
 }
 
+static void who_has_all_the_keys_it_may_have_is_told_to_come_again(void **state) {
+  world in = {.call = {0}};
+  (void)state;
+  mcp_web_open(&in.web, &(mcp_web_opts){.server = {.max_keys_each = 1}});
+  shake_hands(&in);
+  expect(add(&in, "Idempotency-Key: a\r\n", 1, 2, ""), "\"id\":1,\"result\"", " 200 ");
+  char *refused = add(&in, "Idempotency-Key: b\r\n", 2, 2, "");
+  assert_non_null(strstr(refused, " 429 "));
+  expect(refused, "too-many-keys-of-caller", "\r\nRetry-After: 1\r\n");
+  mcp_web_close(&in.web);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_answer_says_that_it_was_given_before),
@@ -337,6 +349,7 @@ int main(void) {
       cmocka_unit_test(who_gives_a_call_up_does_not_take_it_from_another),
       cmocka_unit_test(what_the_store_has_not_taken_when_the_server_ends_is_503),
       cmocka_unit_test(what_runs_when_the_server_ends_is_unknown),
+      cmocka_unit_test(who_has_all_the_keys_it_may_have_is_told_to_come_again),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
