@@ -1,5 +1,5 @@
 /* page.c - lists, prepared once for each snapshot, revision and page.
- * A cursor is its list, the position of the page's first entry and a digest of what it was made for, so that a
+ * A cursor is its list, a digest of what it was made for and the position of the page's first entry, which the digest covers, so that a
  * cursor of another list, or of one that has changed since, is refused instead of skipping or repeating entries, and
  * one of another node that lists the same is not. */
 #include "page.h"
@@ -40,20 +40,34 @@ void idem__pages_free(idem__worker_lists *lists) {
 
 /* ------------------------------------------------------------------ cursors */
 
+/* Mixes so that a cursor that was cut, padded or changed by hand is none; nobody is kept from making one. */
+static uint64_t mix(uint64_t word) {
+  word = (word ^ word >> 30) * 0xbf58476d1ce4e5b9u;
+  word = (word ^ word >> 27) * 0x94d049bb133111ebu;
+  return word ^ word >> 31;
+}
+
+#define POSITION 32
+static void spell_position(size_t position, char out[POSITION]) {
+  snprintf(out, POSITION, "%zx.%04x", position,
+           (unsigned)(mix((uint64_t)position + 0x9e3779b97f4a7c15u) & 0xffff));
+}
+
 void idem__write_position(idem__writer *writer, const char *key, size_t position) {
-  char text[32];
-  snprintf(text, sizeof text, "%zx", position);
+  char text[POSITION];
+  spell_position(position, text);
   idem__write_member_text(writer, key, text);
 }
 
+/* One spelling alone is right: what was read is spelled again and compared. */
 bool idem__parse_position(yyjson_val *cursor, int64_t *position) {
   const char *text = yyjson_get_str(cursor);
-  char *end;
-  if (!text || !*text || strspn(text, "0123456789abcdef") != strlen(text) || strlen(text) > 15) {
-    return false;
-  }
-  *position = strtoll(text, &end, 16);
-  return *end == '\0';
+  char spelled[POSITION];
+  if (!text || strspn(text, "0123456789abcdef") > 15) return false;
+  *position = strtoll(text, NULL, 16);
+  if (*position < 0) return false;
+  spell_position((size_t)*position, spelled);
+  return yyjson_equals_str(cursor, spelled);
 }
 
 /* What the cursors of a list begin with: no digit, and none of tasks/list does. */
@@ -64,35 +78,31 @@ static const char list_signs[IDEM__LIST_KINDS] = {
     [IDEM__PROMPTS] = 'p',
 };
 
+#define CURSOR 64
+static void spell_cursor(idem__registry *registry, idem__list_kind kind, size_t first,
+                         char out[CURSOR]) {
+  uint64_t digest = idem__registry_digest(registry, kind);
+  snprintf(out, CURSOR, "%c%016llx.%zx", list_signs[kind],
+           (unsigned long long)(digest ^ mix(first)), first);
+}
+
 static void write_cursor(idem__writer *writer, idem__registry *registry, idem__list_kind kind,
                          size_t first) {
-  char cursor[64];
-  snprintf(cursor, sizeof cursor, "%c%llx.%zx", list_signs[kind],
-           (unsigned long long)idem__registry_digest(registry, kind), first);
+  char cursor[CURSOR];
+  spell_cursor(registry, kind, first, cursor);
   idem__write_member_text(writer, "nextCursor", cursor);
 }
 
-/* Reads what %llx wrote, and nothing that strtoull would forgive; returns its end, NULL: no number. */
-static const char *read_hex(const char *text, unsigned long long *value) {
-  size_t digits = strspn(text, "0123456789abcdef");
-  if (digits == 0 || digits > 16) return NULL;
-  *value = strtoull(text, NULL, 16);
-  return text + digits;
-}
-
-/* False: not a cursor of this list. */
+/* False: not a cursor of this list, as it would be spelled. */
 static bool read_cursor(idem__registry *registry, idem__list_kind kind, yyjson_val *cursor,
                         size_t *first) {
-  const char *text = yyjson_get_str(cursor);
-  unsigned long long digest, position;
-  const char *end = text && text[0] == list_signs[kind] ? read_hex(text + 1, &digest) : NULL;
-  if (!end || *end != '.') return false;
-  end = read_hex(end + 1, &position);
-  if (!end || end != text + yyjson_get_len(cursor)) return false;
-  if (position == 0 || position >= registry->lists[kind].count) return false;
-  if (digest != idem__registry_digest(registry, kind)) return false;
-  *first = (size_t)position;
-  return true;
+  char spelled[CURSOR];
+  const char *text = yyjson_get_str(cursor), *dot = text ? strchr(text, '.') : NULL;
+  if (!dot || strspn(dot + 1, "0123456789abcdef") > 15) return false;
+  *first = (size_t)strtoull(dot + 1, NULL, 16);
+  if (*first == 0 || *first >= registry->lists[kind].count) return false;
+  spell_cursor(registry, kind, *first, spelled);
+  return yyjson_equals_str(cursor, spelled);
 }
 
 /* ------------------------------------------------------------------ writing */
