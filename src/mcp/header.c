@@ -14,8 +14,16 @@ static bool is_wrapped(const char *value, size_t len) {
          memcmp(value + len - 2, "?=", 2) == 0;
 }
 
+bool idem__header_is_text(const char *value, size_t len) {
+  for (size_t i = 0; i < len; i++) {
+    if ((value[i] < ' ' || value[i] > '~') && value[i] != '\t') return false;
+  }
+  return true;
+}
+
 idem_status idem__header_decode(idem_buf *out, const char *value, size_t len) {
   size_t lead = sizeof prefix - 1;
+  if (!idem__header_is_text(value, len)) return IDEM_E_INVAL;
   if (!is_wrapped(value, len)) return idem_buf_put(out, value, len);
   idem_status status = idem_base64_decode(out, value + lead, len - lead - 2, IDEM_BASE64_STANDARD);
   return status == IDEM_OK && !idem_utf8_valid(out->data, out->len) ? IDEM_E_INVAL : status;

@@ -33,7 +33,9 @@ idem_status idem__header_put_argument(idem_buf *out, const idem__header_rule *ru
                                       yyjson_val *val);
 /* Appends a text as a header can carry it: as it is, or wrapped as =?base64?...?=. */
 idem_status idem__header_encode(idem_buf *out, const char *text, size_t len);
-/* =?base64?...?= is decoded; anything else is literal. INVAL: wrapped badly. */
+/* Whether a header may hold it: what else there is travels as base64. */
+bool idem__header_is_text(const char *value, size_t len);
+/* =?base64?...?= is decoded; anything else is literal. INVAL: wrapped badly, or no text of a header. */
 idem_status idem__header_decode(idem_buf *out, const char *value, size_t len);
 
 #endif

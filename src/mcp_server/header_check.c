@@ -24,6 +24,12 @@ static bool refuse(idem__context *context, const char *header, const char *why) 
   return false;
 }
 
+/* Why a value says nothing: other characters than those of a header travel as base64. */
+static const char *fault_of(const char *value, size_t len) {
+  return idem__header_is_text(value, len) ? "not valid base64"
+                                          : "characters that must be base64 in a header";
+}
+
 /* ------------------------------------------------------------------ reading */
 
 static bool get_header(const idem__context *context, const char *name, const char **value,
@@ -57,7 +63,9 @@ bool idem__headers_check(idem__context *context, yyjson_val *params) {
   if (!get_header(context, "mcp-name", &value, &len)) {
     return refuse(context, "Mcp-Name", "the header is missing");
   }
-  if (len && value[0] != '=' && yyjson_equals_strn(name, value, len)) return true;
+  if (len && value[0] != '=' && yyjson_equals_strn(name, value, len) &&
+      idem__header_is_text(value, len))
+    return true;
   idem_buf decoded;
   idem_buf_init(&decoded, &context->worker->alloc, IDEM__HEADER_VALUE_MAX);
   idem_status status = idem__header_decode(&decoded, value, len);
@@ -68,7 +76,7 @@ bool idem__headers_check(idem__context *context, yyjson_val *params) {
   idem_buf_deinit(&decoded);
   if (same) return true;
   return refuse(context, "Mcp-Name",
-                status == IDEM_OK ? "the header differs from the message" : "not valid base64");
+                status == IDEM_OK ? "the header differs from the message" : fault_of(value, len));
 }
 
 /* ----------------------------------------------------------------- Mcp-Param-* */
@@ -89,7 +97,7 @@ static bool check_rule(idem__context *context, const idem__header_rule *rule,
   idem_buf_deinit(&decoded);
   if (same) return true;
   return refuse(context, rule->header,
-                status == IDEM_OK ? "the header differs from the arguments" : "not valid base64");
+                status == IDEM_OK ? "the header differs from the arguments" : fault_of(value, len));
 }
 
 bool idem__headers_check_params(idem__context *context, const idem__tool_entry *tool,

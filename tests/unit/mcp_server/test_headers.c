@@ -114,6 +114,8 @@ static void a_name_header_must_be_the_name(void **state) {
   expect(HEAD "mcp-name:=?BASE64?dA==?=\n", "tools/call", t, 400, "differs");
   expect(HEAD "mcp-name:=?base64?dA==\n", "tools/call", t, 400, "differs");
   expect(HEAD "mcp-name:t\n", "tools/call", "\"name\":7", 0, "\"code\":-32602");
+  expect(HEAD "mcp-name:t\xc3\xa9\n", "tools/call", "\"name\":\"t\xc3\xa9\"", 400,
+         "must be base64");
   expect("mcp-protocol-version:2026-07-28\nmcp-method:prompts/get\nmcp-name:x\n", "prompts/get",
          "\"name\":\"y\"", 400, "\"code\":-32020");
 }
@@ -137,6 +139,8 @@ static void arguments_that_disagree_are_refused(void **state) {
   expect_call("mcp-param-region:eu\n", "{}", false, "the arguments hold no such value");
   expect_call("mcp-param-region:us\n", "{\"region\":\"eu\"}", false, "differs from the arguments");
   expect_call("mcp-param-region:=?base64?!?=\n", "{\"region\":\"eu\"}", false, "not valid base64");
+  expect_call("mcp-param-region:\xc3\xa9\n", "{\"region\":\"\xc3\xa9\"}", false, "must be base64");
+  expect_call("mcp-param-region:a\x7f\n", "{\"region\":\"a\x7f\"}", false, "must be base64");
   expect_call("mcp-param-count:43\n", "{\"count\":42}", false, "differs");
   expect_call("mcp-param-count:\n", "{\"count\":42}", false, "differs");
   expect_call("mcp-param-count:0x2a\n", "{\"count\":42}", false, "differs");
