@@ -94,7 +94,7 @@ typedef struct idem_schema_check {
   const char *root_name;   /* how sentences call the whole value ["value"] */
   uint32_t max_depth;      /* nested evaluations [2,048] */
   uint32_t max_references; /* references followed without descending in the instance [256] */
-  uint64_t max_steps;      /* [1,000,000 plus 64 for each value, at most 40,000,000] */
+  uint64_t max_steps;      /* [1,000,000 plus 16 for each value, at most 16,000,000] */
   /* Work of all pattern matches that are not one lookup a character: backtracking (references,
    * lookaround) and patterns of very many states [2,000,000] */
   uint64_t max_regex_steps;

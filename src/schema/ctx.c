@@ -10,8 +10,10 @@
 #define HIGHEST_DEPTH 16384
 #define DEFAULT_REFERENCES 256
 #define BASE_STEPS 1000000
-#define STEPS_PER_VALUE 64
-#define MOST_STEPS 40000000
+#define STEPS_PER_VALUE 16
+#define MOST_STEPS 16000000
+/* What most instances need less than: remembering would cost them more than it saves. */
+#define STEPS_UNTIL_MEMO 8192
 #define DEFAULT_REGEX_STEPS 2000000
 #define DEFAULT_BYTES ((size_t)64 << 20)
 #define TEXT_MAX 4096
@@ -34,6 +36,7 @@ idem_status idem_schema_ctx_new(const idem_alloc *alloc, idem_schema_ctx **out) 
 void idem_schema_ctx_free(idem_schema_ctx *ctx) {
   if (!ctx) return;
   idem__matcher_deinit(&ctx->matcher);
+  idem__memo_deinit(&ctx->verdicts, &ctx->alloc);
   idem_buf_deinit(&ctx->text);
   idem__region_deinit(&ctx->error_memory);
   idem__region_deinit(&ctx->scratch);
@@ -46,10 +49,14 @@ void idem_schema_ctx_free(idem_schema_ctx *ctx) {
 static void run_init(run *r, const idem_schema *schema, idem_schema_ctx *ctx,
                      const idem_schema_check *check, yyjson_val *value) {
   uint64_t values = (uint64_t)(idem__next(value) - value);
-  *r = (run){.schema = schema, .ctx = ctx, .check = check};
+  *r = (run){.schema = schema, .ctx = ctx, .check = check, .root = value};
   r->steps = BASE_STEPS + values * STEPS_PER_VALUE;
   if (r->steps > MOST_STEPS) r->steps = MOST_STEPS;
   if (check->max_steps) r->steps = check->max_steps;
+  /* With $dynamicRef a verdict is not the subschema's and the value's alone. */
+  bool can = !schema->dynamic && values <= UINT32_MAX && r->steps > STEPS_UNTIL_MEMO;
+  r->memo_below = can ? r->steps - STEPS_UNTIL_MEMO : 0;
+  ctx->verdicts.shift = 0;
   r->depth = check->max_depth ? check->max_depth : DEFAULT_DEPTH;
   if (r->depth > HIGHEST_DEPTH) r->depth = HIGHEST_DEPTH;
   r->max_references = check->max_references ? check->max_references : DEFAULT_REFERENCES;

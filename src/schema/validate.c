@@ -308,6 +308,26 @@ static bool check_scalar(run *r, const node *n, node_id id, yyjson_val *value, u
   return good;
 }
 
+/* Branches that look at the same value again would each look at all inside it again: the cost would double with each
+ * level. A verdict that was good holds for all; one that was bad only where its errors are not wanted. */
+__attribute__((noinline)) static bool check_remembered(run *r, const node *n, node_id id,
+                                                       yyjson_val *value, uint8_t kind,
+                                                       const frame *at) {
+  memo *verdicts = &r->ctx->verdicts;
+  uint64_t values = (uint64_t)(idem__next(r->root) - r->root);
+  if (!verdicts->shift && !idem__memo_begin(verdicts, &r->ctx->alloc, values)) {
+    r->memo_below = 0;
+    return check_inside(r, n, id, value, kind, at, NULL);
+  }
+  uint64_t key = idem__memo_key(id, (uint32_t)(value - r->root));
+  uint64_t *slot = idem__memo_slot(verdicts, key);
+  if (*slot == (key | 1)) return true;
+  if (*slot == key && (r->quiet || r->truncated)) return false;
+  bool good = check_inside(r, n, id, value, kind, at, NULL);
+  if (r->status == IDEM_OK) *slot = key | good;
+  return good;
+}
+
 /* Kept out of line, so that the way of most values stays short. */
 __attribute__((noinline)) static bool evaluate_closely(run *r, node_id id, yyjson_val *value,
                                                        const frame *at, marks *m) {
@@ -322,6 +342,8 @@ __attribute__((noinline)) static bool evaluate_closely(run *r, node_id id, yyjso
   if (n->plain_scalars && kind < KIND_ARRAY) return check_scalar(r, n, id, value, kind, at) && good;
   if (r->schema->dynamic && (!r->scope || r->scope->resource != n->resource))
     return check_in_scope(r, n, id, value, kind, at, m) && good;
+  if (r->steps < r->memo_below && kind >= KIND_ARRAY && !m && good)
+    return check_remembered(r, n, id, value, kind, at);
   return check_inside(r, n, id, value, kind, at, m) && good;
 }
 

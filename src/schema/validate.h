@@ -2,6 +2,7 @@
 #ifndef IDEM_SCHEMA_VALIDATE_H
 #define IDEM_SCHEMA_VALIDATE_H
 
+#include "memo.h"
 #include "schema.h"
 
 /* Where in the instance: a chain on the C stack, made into a path only when something is wrong. */
@@ -36,6 +37,7 @@ struct idem_schema_ctx {
   region error_memory; /* the errors of the last validation */
   idem_buf text;       /* one string being made */
   regex_matcher matcher;
+  memo verdicts; /* of the run under way, once it is long */
   idem_schema_error *errors;
   uint32_t error_capacity;
   char *pool; /* where small instance texts are parsed */
@@ -46,7 +48,10 @@ typedef struct run {
   const idem_schema *schema;
   idem_schema_ctx *ctx;
   const idem_schema_check *check;
+  yyjson_val *root;
   uint64_t steps;
+  uint64_t
+      memo_below; /* with so many steps left it is long enough to remember verdicts; 0: never */
   uint32_t depth, references; /* left */
   uint32_t max_references, max_errors;
   bool quiet;   /* errors are not recorded: inside anyOf, not, if, ... */

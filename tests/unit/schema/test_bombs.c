@@ -48,6 +48,13 @@ static text cook(const recipe *r) {
 
 #define DIGITS_50 "12345678901234567890123456789012345678901234567891"
 
+#define TREE(k)                                                                                    \
+  "{\"type\":\"object\",\"required\":[\"l\"],\"properties\":{\"l\":{\"$ref\":\"#/$defs/n\"},"      \
+  "\"k\":{\"const\":\"" k "\"}}}"
+#define LEFT_8 "{\"l\":{\"l\":{\"l\":{\"l\":{\"l\":{\"l\":{\"l\":{\"l\":"
+#define LEFT_32 LEFT_8 LEFT_8 LEFT_8 LEFT_8
+#define RIGHT_32 "}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}"
+
 typedef struct bomb {
   const char *name;
   recipe schema, instance;
@@ -149,6 +156,33 @@ static const bomb bombs[] = {
      "max_steps",
      false,
      0},
+    {"a tree that two branches take alike at each level",
+     {"{\"$defs\":{\"n\":{\"oneOf\":[{\"type\":\"null\"}," TREE("x") "," TREE(
+          "y") "]}},"
+               "\"properties\":{\"t\":{\"$ref\":\"#/$defs/n\"}}}",
+      "", "", 0, false},
+     {"{\"t\":" LEFT_32 "null" RIGHT_32 "}", "", "", 0, false},
+     NULL,
+     false,
+     12000},
+    {"the same, and many values that are not looked at",
+     {"{\"$defs\":{\"n\":{\"oneOf\":[{\"type\":\"null\"}," TREE("x") "," TREE(
+          "y") "]}},"
+               "\"properties\":{\"t\":{\"$ref\":\"#/$defs/n\"}}}",
+      "", "", 0, false},
+     {"{\"t\":" LEFT_32 "null" RIGHT_32 ",\"f\":[", "0", "]}", 300000, true},
+     NULL,
+     false,
+     12000},
+    {"a tree that must be good twice at each level, and is",
+     {"{\"$ref\":\"#/$defs/n\",\"$defs\":{\"n\":{\"type\":[\"object\",\"null\"],\"allOf\":["
+      "{\"properties\":{\"l\":{\"$ref\":\"#/$defs/n\"}}},"
+      "{\"properties\":{\"l\":{\"$ref\":\"#/$defs/n\"}}}],\"unevaluatedProperties\":false}}}",
+      "", "", 0, false},
+     {LEFT_32 "null" RIGHT_32, "", "", 0, false},
+     NULL,
+     true,
+     12000},
     {"no bomb: fifty such branches",
      {"{\"allOf\":[", "{\"properties\":{\"p%d\":{\"type\":\"integer\"}}}",
       "],\"unevaluatedProperties\":{\"type\":\"integer\"}}", 50, true},
