@@ -57,7 +57,6 @@ static void expect_room(const node *self) {
 static void a_full_disk_is_told_and_outlived(void **state) {
   serving files;
   char path[300], store[320], session[80];
-  static const char program[] = IDEM_BIN_DIR "/idem";
   (void)state;
   serving_make(&files, config);
   serving_path(&files, "idem.json", path, sizeof path);
@@ -76,6 +75,7 @@ static void a_full_disk_is_told_and_outlived(void **state) {
 static void who_starts_on_a_full_disk_is_told_so(void **state) {
   serving files;
   char path[300], store[320];
+  static const char program[] = IDEM_BIN_DIR "/idem";
   (void)state;
   serving_make(&files, config);
   serving_path(&files, "idem.json", path, sizeof path);
