@@ -33,10 +33,14 @@ static void cannot_listen(const idem_listener *listener, const char *why) {
 }
 
 static void cannot_listen_errno(const idem_listener *listener, int error) {
-  cannot_listen(listener,
-                error == EADDRINUSE
-                    ? "another program is there already; choose another port, or 0 for a free one"
-                    : strerror(error));
+  const char *why = strerror(error);
+  bool port = listener->scheme != IDEM__SCHEME_UNIX;
+  if (error == EADDRINUSE)
+    why = port ? "another program is there already; choose another port, or 0 for a free one"
+               : "another program is there already; choose another path";
+  else if (error == EACCES && port)
+    why = "this user may not take it: ports below 1024 are the system's; choose another port";
+  cannot_listen(listener, why);
 }
 
 /* ------------------------------------------------------------------ accepting */

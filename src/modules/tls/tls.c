@@ -3,6 +3,7 @@
  * See docs/internals/modules.md. */
 #include "tls.h"
 
+#include <errno.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -10,6 +11,8 @@
 #include <openssl/x509v3.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 struct idem__tls_session {
   SSL *ssl;
@@ -23,6 +26,8 @@ static idem_status explain(char *why, size_t size, const char *what, const char 
   char text[160] = "";
   unsigned long error = ERR_peek_last_error();
   if (error) ERR_error_string_n(error, text, sizeof text);
+  /* OpenSSL tells of its own call; that the system refused the file is what helps. */
+  if (file && access(file, R_OK) != 0) snprintf(text, sizeof text, "%s", strerror(errno));
   snprintf(why, size, "%s %s: %s", what, file ? file : "(none)", text);
   ERR_clear_error();
   return IDEM_E_INVAL;
