@@ -75,11 +75,45 @@ bool idem__http_post_data(idem__http_post *post, const char *data, size_t len) {
 
 /* ------------------------------------------------------------------ HTTP errors */
 
-long idem__http_retry_seconds(const char *retry_after) {
+#define LONGEST_S 999999 /* as many digits as are read of a number */
+
+/* Days since 1970, of the calendar that has no end; a year begins in March there, so that a leap day is its last. */
+static long days_of(unsigned year, unsigned month, unsigned day) {
+  unsigned since = month > 2 ? year : year - 1, from_march = month > 2 ? month - 3 : month + 9;
+  return (long)since * 365 + since / 4 - since / 100 + since / 400 + (153 * from_march + 2) / 5 +
+         day - 719469;
+}
+
+/* "Sun, 06 Nov 1994 08:49:37 GMT", the one form that may be sent (RFC 9110, 5.6.7); -1: another. */
+static long long date_seconds(const char *text) {
+  static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+  char name[4], zone[4];
+  unsigned day, year, hour, minute, second, month = 0;
+  if (!text || strlen(text) != 29) return -1;
+  if (sscanf(text + 5, "%2u %3s %4u %2u:%2u:%2u %3s", &day, name, &year, &hour, &minute, &second,
+             zone) != 7)
+    return -1;
+  while (month < 12 && strncmp(months + (size_t)month * 3, name, 3) != 0) month++;
+  if (month == 12 || year < 1970 || strcmp(zone, "GMT") != 0) return -1;
+  return (long long)days_of(year, month + 1, day) * 86400 + hour * 3600 + minute * 60 + second;
+}
+
+/* By the server's own clock, whatever ours says. */
+static long until_date(const idem__http_outcome *outcome) {
+  const char *now = outcome->header ? outcome->header(outcome->answer, "Date", 0) : NULL;
+  long long from = date_seconds(now), to = date_seconds(outcome->retry_after);
+  if (from < 0 || to < 0) return -1;
+  long long left = to > from ? to - from : 0;
+  return left > LONGEST_S ? LONGEST_S : (long)left;
+}
+
+long idem__http_retry_seconds(const idem__http_outcome *outcome) {
+  const char *text = outcome->retry_after;
   long seconds = 0;
-  size_t len = retry_after ? strlen(retry_after) : 0;
-  if (!len || len > 6 || strspn(retry_after, "0123456789") != len) return -1;
-  for (size_t i = 0; i < len; i++) seconds = seconds * 10 + (retry_after[i] - '0');
+  size_t len = text ? strlen(text) : 0;
+  if (!len) return -1;
+  if (len > 6 || strspn(text, "0123456789") != len) return until_date(outcome);
+  for (size_t i = 0; i < len; i++) seconds = seconds * 10 + (text[i] - '0');
   return seconds;
 }
 
@@ -87,7 +121,7 @@ static idem_status put_http_error(idem_buf *out, uint64_t call, const idem__http
   const char *words = idem__http_reason(outcome->http_status);
   char number[16];
   snprintf(number, sizeof number, "%d", outcome->http_status);
-  long seconds = idem__http_retry_seconds(outcome->retry_after);
+  long seconds = idem__http_retry_seconds(outcome);
   size_t shown = idem_utf8_cut(outcome->body ? outcome->body : "", outcome->len, SHOWN_BYTES);
   idem_status status = idem_buf_printf(
       out,

@@ -38,8 +38,8 @@ typedef struct idem__http_outcome {
   const void *answer;
 } idem__http_outcome;
 
-/* A Retry-After in seconds, as servers mostly write it; -1: a date, or nothing. */
-long idem__http_retry_seconds(const char *retry_after);
+/* A Retry-After in seconds, as servers mostly write it, or the time from the answer's Date to the one it names; -1: neither. */
+long idem__http_retry_seconds(const idem__http_outcome *outcome);
 
 typedef enum idem__http_verdict {
   IDEM__HTTP_GO,   /* it is sent; a refusal stands */
