@@ -75,6 +75,7 @@ static void answer(idem_http_exchange *exchange, uint16_t status, const char *re
                    const char *id) {
   idem__http_refusal refusal = {.status = status, .reason = reason};
   if (status == 404) refusal.cause = "the session is unknown or has ended";
+  if (status == 409) refusal.code = IDEM_RPC_INTERNAL_ERROR;
   if (status == 409) refusal.cause = "nobody knows whether this arrived";
   if (status == 409) refusal.hint = "if it did, its answer comes on the stream";
   refusal.id = *id ? id : NULL;

@@ -24,6 +24,7 @@ struct idem__context {
   bool hello_counted;
   bool principal_claimed; /* nobody has checked it */
   bool begun;             /* its handler, which has not said that nothing was done (idem_not_run) */
+  bool unmet;             /* it is answered with what its client lacks, or must do first */
   uint8_t error_detail;   /* idem_error_detail of its conn, which may be gone when it is answered */
   bool keyed;             /* it came with a key, and waits for it or has it */
   yyjson_val *params;

@@ -66,7 +66,8 @@ idem_status idem_reply_fault(idem_request *request, idem_fault fault, const char
   idem__answer answer = idem__answer_fault(codes, fault, subject);
   if (fault == IDEM_FAULT_CAPABILITY && codes == IDEM_CODES_MODERN && subject)
     answer.value = required_capability(request, subject);
-  const idem__context *context = idem__context_of(request);
+  idem__context *context = idem__context_of(request);
+  if (context && fault == IDEM_FAULT_CAPABILITY) context->unmet = true;
   char text[IDEM__CAUSE];
   const char *cause =
       context && subject ? idem__cause_of_fault(context, fault, subject, text) : NULL;

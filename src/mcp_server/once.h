@@ -173,6 +173,7 @@ struct idem__once {
   char owner[IDEM__NODE_ID + 1]; /* that node */
   bool ending;                   /* its worker goes */
   bool asked, not_run;    /* how the run ended: with a question; before its handler did anything */
+  bool unmet;             /* ... with what its client lacks, which another may have */
   bool bare;              /* there was no room for the answer */
   bool broken;            /* its handler was told to end, and gave none */
   bool doubtful;          /* nobody knows whether the record names us; nothing ran */

@@ -50,6 +50,15 @@ static yyjson_doc *read_text(const idem__context *context, const idem__once_text
                           &alc, NULL);
 }
 
+/* As the caller's revision has it: that of who asked first may have had another. */
+static int64_t translate(const idem__context *context, int64_t code, yyjson_val *data) {
+  bool modern = idem__revision_has(context->revision, IDEM__R_MODERN);
+  if (code == -32021 && !modern && yyjson_obj_get(data, "requiredCapabilities"))
+    return IDEM_RPC_METHOD_NOT_FOUND;
+  if (code == -32002 && modern && yyjson_obj_get(data, "uri")) return IDEM_RPC_INVALID_PARAMS;
+  return code;
+}
+
 static idem_status reply_error(idem__context *context, const idem__once_text *text) {
   yyjson_doc *doc = read_text(context, text);
   yyjson_val *error = yyjson_doc_get_root(doc), *data = yyjson_obj_get(error, "data");
@@ -57,6 +66,7 @@ static idem_status reply_error(idem__context *context, const idem__once_text *te
                          .code = IDEM_RPC_INTERNAL_ERROR,
                          .message = yyjson_get_str(yyjson_obj_get(error, "message"))};
   idem__json_get_int(yyjson_obj_get(error, "code"), &answer.code);
+  answer.code = translate(context, answer.code, data);
   if (data) answer.value = (idem__value){IDEM__VALUE_PARSED, data, 0, NULL};
   idem_status status = idem__reply_answer(context->request, &answer);
   yyjson_doc_free(doc);

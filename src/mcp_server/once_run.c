@@ -56,12 +56,14 @@ static void tell_runner(idem__once *once) {
 idem__once_refusal idem__once_why_none(const idem__once *once) {
   if (once->doubtful || (once->outcome && !is_over(once)) || must_not_be_told(once))
     return IDEM__ONCE_UNAVAILABLE;
+  if (once->unmet) return IDEM__ONCE_UNAVAILABLE;
   if (!once->broken) return IDEM__ONCE_TOO_LARGE;
   return may_run_again(once) ? IDEM__ONCE_UNAVAILABLE : IDEM__ONCE_LOST;
 }
 
-/* Who waited for what was broken off begins anew where that may be, unless this worker goes. */
+/* Who waited for what was broken off begins anew where that may be, unless this worker goes; so does who waited with one that lacked something. */
 static idem__once_verdict verdict_of(const idem__once *once) {
+  if (once->unmet) return is_over(once) && !once->ending ? IDEM__ONCE_AGAIN : IDEM__ONCE_REFUSED;
   if (must_not_be_told(once))
     return is_fenced(once) && !once->ending ? IDEM__ONCE_AGAIN : IDEM__ONCE_REFUSED;
   if (once->outcome) return IDEM__ONCE_REPLAY;
@@ -136,7 +138,7 @@ void idem__once_store(idem__once *once) {
     return;
   }
   memcpy(record.digest, once->digest, sizeof record.digest);
-  if (once->asked) {
+  if (once->asked || once->unmet) {
     record.state = IDEM__ONCE_ASKED;
   } else if (once->broken) {
     record.state = IDEM__ONCE_UNKNOWN;
@@ -189,6 +191,7 @@ static idem_status on_answer(idem_request *request, const idem__answer *answer) 
   }
   idem_request_on_cancel(request, NULL, NULL); /* whom it would tell is done */
   once->asked = !answer->is_error && context->outcome == IDEM__OUTCOME_ASKED;
+  once->unmet = context->unmet && !answer->dropped;
   /* A handler may let go, and that is its outcome; one that was told to has none. */
   once->broken = answer->dropped && idem_request_cancelled(request);
   begin_storing(once, context->begun, once->broken ? NULL : text_of(context, answer));

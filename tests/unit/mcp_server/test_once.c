@@ -53,6 +53,77 @@ static void a_refusal_before_anything_was_done_is_not_stored(void **state) {
   mcp_peer_close_with(&peer, server);
 }
 
+static void run_visit(idem_request *request, yyjson_val *arguments, void *user) {
+  tool_state *self = user;
+  (void)arguments;
+  idem_ask ask = {.key = "u", .kind = IDEM_ASK_URL, .message = "Go", .url = "https://x.example/"};
+  if (self->runs++ == 0)
+    idem_requires_url(request, &ask, 1);
+  else
+    idem_tool_text(request, "been there", 10);
+}
+
+#define CALL_VISIT                                                                                 \
+  "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/call\",\"params\":{" KEYED("visit") "}}\n"
+
+/* Its client goes there and asks again, with the same key. */
+static void an_address_to_visit_first_is_no_outcome(void **state) {
+  static const char hello[] =
+      "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":"
+      "\"2025-11-25\",\"capabilities\":{\"elicitation\":{\"url\":{}}},"
+      "\"clientInfo\":{\"name\":\"c\",\"version\":\"1\"}}}\n";
+  tool_state self = {0};
+  idem_server *server = mcp_test_server(NULL);
+  mcp_peer peer = {.date = "2025-11-25"};
+  (void)state;
+  add_tool(server, "visit", run_visit, &self, IDEM_ONCE_KEY, NULL);
+  assert_int_equal(idem_server_accept(server, &(idem_conn_opts){0}, &peer.conn), IDEM_OK);
+  assert_int_equal(idem_conn_feed(peer.conn, hello, strlen(hello)), IDEM_OK);
+  expect_in(mcp_peer_more(&peer), "\"result\"");
+  assert_int_equal(idem_conn_feed(peer.conn, CALL_VISIT, strlen(CALL_VISIT)), IDEM_OK);
+  expect_in(mcp_peer_more(&peer), "-32042");
+  assert_int_equal(idem_conn_feed(peer.conn, CALL_VISIT, strlen(CALL_VISIT)), IDEM_OK);
+  expect_in(mcp_peer_more(&peer), "been there");
+  mcp_peer_close_with(&peer, server);
+}
+
+static void run_no_resource(idem_request *request, yyjson_val *arguments, void *user) {
+  (void)arguments;
+  ((tool_state *)user)->runs++;
+  idem_reply_fault(request, IDEM_FAULT_RESOURCE_NOT_FOUND, "x:y");
+}
+
+/* What a handler says by itself is an outcome, whatever its code. */
+static void run_own_code(idem_request *request, yyjson_val *arguments, void *user) {
+  static const char data[] = "{\"requiredCapabilities\":{}}";
+  (void)arguments;
+  ((tool_state *)user)->runs++;
+  idem_reply_error_json(request, -32021, "lacks", data, sizeof data - 1);
+}
+
+#define MODERN_KEYED(name)                                                                         \
+  "\"name\":\"" name "\",\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","   \
+  "\"io.modelcontextprotocol/clientCapabilities\":{},\"idem/key\":\"k\"}"
+
+static void a_code_is_the_one_of_the_revision_that_hears_it(void **state) {
+  tool_state self = {0};
+  idem_server *server = mcp_test_server(NULL);
+  mcp_peer old, new;
+  (void)state;
+  add_tool(server, "gone", run_no_resource, &self, IDEM_ONCE_KEY, NULL);
+  add_tool(server, "own", run_own_code, &self, IDEM_ONCE_KEY, NULL);
+  mcp_peer_open(&old, server, "2025-11-25");
+  mcp_peer_open(&new, server, "2026-07-28");
+  new.modern = false; /* it brings its _meta itself */
+  mcp_peer_expect_part(&old, "tools/call", KEYED("gone"), "\"code\":-32002");
+  mcp_peer_expect_part(&new, "tools/call", MODERN_KEYED("gone"), "\"code\":-32602");
+  mcp_peer_expect_part(&new, "tools/call", MODERN_KEYED("own"), "\"code\":-32021");
+  mcp_peer_expect_part(&old, "tools/call", KEYED("own"), "\"code\":-32601");
+  assert_int_equal(self.runs, 2);
+  mcp_peer_close(&old);
+  mcp_peer_close_with(&new, server);
+}
+
 static void a_lost_connection_does_not_stop_what_has_a_key(void **state) {
   tool_state self = {0};
   idem_server *server = mcp_test_server(NULL);
@@ -236,6 +307,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_tool_may_want_a_key_or_none),
       cmocka_unit_test(a_refusal_before_anything_was_done_is_not_stored),
+      cmocka_unit_test(an_address_to_visit_first_is_no_outcome),
+      cmocka_unit_test(a_code_is_the_one_of_the_revision_that_hears_it),
       cmocka_unit_test(a_lost_connection_does_not_stop_what_has_a_key),
       cmocka_unit_test(a_server_that_ends_tells_the_handlers_of_calls_with_keys),
       cmocka_unit_test(what_all_have_cancelled_is_unknown),
