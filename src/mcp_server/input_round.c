@@ -135,9 +135,12 @@ void idem__input_cancel(idem__context *context) {
   }
 }
 
+/* Nobody will answer its first question: with its key somebody else may be asked. After a round it may have done what is not done twice. */
 static void on_asker_cancelled(idem_request *request, idem_cancel_reason reason, void *user) {
+  idem__context *context = user;
   (void)reason;
-  idem__input_cancel(user);
+  context->unmet = context->rounds == 1;
+  idem__input_cancel(context);
   idem_request_drop(request);
 }
 

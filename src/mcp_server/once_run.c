@@ -37,7 +37,8 @@ static bool must_not_be_told(const idem__once *once) {
 
 /* Who runs it hears what those hear who ask for it later; one that has cancelled it hears nothing. */
 static bool is_to_be_refused(const idem__once *once) {
-  return must_not_be_told(once) || (once->broken && !once->left);
+  bool ended = once->broken || (once->unmet && !once->outcome);
+  return must_not_be_told(once) || (ended && !once->left);
 }
 
 /* It may have lost its purpose meanwhile. */
@@ -191,10 +192,11 @@ static idem_status on_answer(idem_request *request, const idem__answer *answer) 
   }
   idem_request_on_cancel(request, NULL, NULL); /* whom it would tell is done */
   once->asked = !answer->is_error && context->outcome == IDEM__OUTCOME_ASKED;
-  once->unmet = context->unmet && !answer->dropped;
+  once->unmet = context->unmet;
   /* A handler may let go, and that is its outcome; one that was told to has none. */
-  once->broken = answer->dropped && idem_request_cancelled(request);
-  begin_storing(once, context->begun, once->broken ? NULL : text_of(context, answer));
+  bool told = answer->dropped && idem_request_cancelled(request);
+  once->broken = told && !once->unmet;
+  begin_storing(once, context->begun, told ? NULL : text_of(context, answer));
   once->answering = true;
   idem__once_store(once);
   once->answering = false;

@@ -4,6 +4,8 @@
 
 #include "mcp_server/once.h"
 
+#include <stdlib.h>
+
 static void run_busy(idem_request *request, yyjson_val *arguments, void *user) {
   tool_state *self = user;
   (void)arguments;
@@ -63,28 +65,69 @@ static void run_visit(idem_request *request, yyjson_val *arguments, void *user) 
     idem_tool_text(request, "been there", 10);
 }
 
-#define CALL_VISIT                                                                                 \
-  "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/call\",\"params\":{" KEYED("visit") "}}\n"
+/* In 2025-11-25, by a client that can be asked. */
+static void open_able(mcp_peer *peer, idem_server *server) {
+  static const char hello[] =
+      "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{\"protocolVersion\":"
+      "\"2025-11-25\",\"capabilities\":{\"elicitation\":{\"url\":{}},\"roots\":{}},"
+      "\"clientInfo\":{\"name\":\"c\",\"version\":\"1\"}}}\n";
+  *peer = (mcp_peer){.date = "2025-11-25"};
+  assert_int_equal(idem_server_accept(server, &(idem_conn_opts){0}, &peer->conn), IDEM_OK);
+  assert_int_equal(idem_conn_feed(peer->conn, hello, strlen(hello)), IDEM_OK);
+  expect_in(mcp_peer_more(peer), "\"result\"");
+}
 
 /* Its client goes there and asks again, with the same key. */
 static void an_address_to_visit_first_is_no_outcome(void **state) {
-  static const char hello[] =
-      "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":"
-      "\"2025-11-25\",\"capabilities\":{\"elicitation\":{\"url\":{}}},"
-      "\"clientInfo\":{\"name\":\"c\",\"version\":\"1\"}}}\n";
   tool_state self = {0};
   idem_server *server = mcp_test_server(NULL);
-  mcp_peer peer = {.date = "2025-11-25"};
+  mcp_peer peer;
   (void)state;
   add_tool(server, "visit", run_visit, &self, IDEM_ONCE_KEY, NULL);
-  assert_int_equal(idem_server_accept(server, &(idem_conn_opts){0}, &peer.conn), IDEM_OK);
-  assert_int_equal(idem_conn_feed(peer.conn, hello, strlen(hello)), IDEM_OK);
-  expect_in(mcp_peer_more(&peer), "\"result\"");
-  assert_int_equal(idem_conn_feed(peer.conn, CALL_VISIT, strlen(CALL_VISIT)), IDEM_OK);
-  expect_in(mcp_peer_more(&peer), "-32042");
-  assert_int_equal(idem_conn_feed(peer.conn, CALL_VISIT, strlen(CALL_VISIT)), IDEM_OK);
-  expect_in(mcp_peer_more(&peer), "been there");
+  open_able(&peer, server);
+  mcp_peer_expect_part(&peer, "tools/call", KEYED("visit"), "-32042");
+  mcp_peer_expect_part(&peer, "tools/call", KEYED("visit"), "been there");
   mcp_peer_close_with(&peer, server);
+}
+
+/* Never content with an answer. */
+static void run_asking(idem_request *request, yyjson_val *arguments, void *user) {
+  tool_state *self = user;
+  (void)arguments;
+  self->runs++;
+  idem_ask ask = {.key = "r", .kind = IDEM_ASK_ROOTS};
+  idem_needs_input(request, &ask, 1, NULL, 0);
+}
+
+static void answer_question(mcp_peer *peer, const char *question) {
+  const char *id = strstr(question, "\"id\":");
+  char line[128];
+  assert_non_null(id);
+  snprintf(line, sizeof line, "{\"jsonrpc\":\"2.0\",\"id\":%d,\"result\":{\"roots\":[]}}\n",
+           atoi(id + 5));
+  assert_int_equal(idem_conn_feed(peer->conn, line, strlen(line)), IDEM_OK);
+}
+
+/* The one who is asked goes; before it has answered anything, the next one is asked. */
+static void who_waits_for_an_answer_that_nobody_gives_is_asked(void **state) {
+  (void)state;
+  for (int answered = 0; answered < 2; answered++) {
+    tool_state self = {0};
+    idem_server *server = mcp_test_server(NULL);
+    mcp_peer first, second;
+    add_tool(server, "asking", run_asking, &self, IDEM_ONCE_KEY, NULL);
+    open_able(&first, server);
+    open_able(&second, server);
+    const char *question = mcp_peer_ask(&first, "tools/call", KEYED("asking"));
+    expect_in(question, "roots/list");
+    if (answered) answer_question(&first, question);
+    assert_string_equal(mcp_peer_ask(&second, "tools/call", KEYED("asking")), "");
+    mcp_peer_close(&first);
+    idem__once_deliver(server->own_worker);
+    expect_in(mcp_peer_more(&second), answered ? "outcome-unknown" : "roots/list");
+    assert_int_equal(self.runs, 2);
+    mcp_peer_close_with(&second, server);
+  }
 }
 
 static void run_no_resource(idem_request *request, yyjson_val *arguments, void *user) {
@@ -308,6 +351,7 @@ int main(void) {
       cmocka_unit_test(a_tool_may_want_a_key_or_none),
       cmocka_unit_test(a_refusal_before_anything_was_done_is_not_stored),
       cmocka_unit_test(an_address_to_visit_first_is_no_outcome),
+      cmocka_unit_test(who_waits_for_an_answer_that_nobody_gives_is_asked),
       cmocka_unit_test(a_code_is_the_one_of_the_revision_that_hears_it),
       cmocka_unit_test(a_lost_connection_does_not_stop_what_has_a_key),
       cmocka_unit_test(a_server_that_ends_tells_the_handlers_of_calls_with_keys),
