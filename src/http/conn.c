@@ -106,8 +106,11 @@ idem_status idem__http_conn_feed_eof(idem_http_conn *conn, uint64_t now_ms) {
 bool idem__http_conn_want_read(const idem_http_conn *conn) {
   if (conn->eof) return false;
   if (conn->closing) return true;
-  return conn->queued <= conn->server->queued_bytes && conn->backlog.len < BACKLOG_MAX;
+  return !conn->paused && conn->queued <= conn->server->queued_bytes &&
+         conn->backlog.len < BACKLOG_MAX;
 }
+
+void idem__http_conn_pause(idem_http_conn *conn, bool paused) { conn->paused = paused; }
 
 /* ------------------------------------------------------------------- time */
 

@@ -67,6 +67,7 @@ static void drop_chunk(idem__http_serving *serving) {
 /* The end of the conn tells handlers: what they look at, and that is the protocol's, goes after it. */
 void idem__http_serving_free(idem__http_serving *serving) {
   drop_chunk(serving);
+  idem_list_remove(&serving->late.link);
   idem_conn_free(serving->conn);
   idem__http_serving_detach(serving, false);
   end_protocol(serving);
@@ -80,6 +81,7 @@ void idem__http_serving_free(idem__http_serving *serving) {
 void idem__http_serving_retire(idem__http_serving *serving) {
   idem__http_rpc *rpc = serving->rpc;
   drop_chunk(serving);
+  idem_list_remove(&serving->late.link);
   idem__http_serving_detach(serving, false);
   end_protocol(serving);
   serving->exchange = NULL;
@@ -137,6 +139,7 @@ static idem__http_serving *new_serving(idem__http_rpc *rpc) {
   if (!serving) return NULL;
   serving->rpc = rpc;
   idem_list_init(&serving->link);
+  idem_list_init(&serving->late.link);
   idem_status status = idem__http_rpc_conn(rpc, serving, on_output, on_admit, NULL, &serving->conn);
   if (status == IDEM_OK && protocol && protocol->open) {
     status = protocol->open(serving->state, serving->conn, rpc->opts.protocol_user);
@@ -235,12 +238,30 @@ static void take_in(idem_http_exchange *exchange, const idem_http_request *reque
     idem__http_serving_wait(serving);
 }
 
+static void take_in_late(idem__late *late) {
+  idem__http_serving *serving = IDEM_CONTAINER(late, idem__http_serving, late);
+  idem__http_serve_held(serving->exchange, take_in, serving);
+}
+
+/* The turn is over: what was asked is held until another. */
+static bool put_off(idem__http_serving *serving, const idem_http_request *request) {
+  idem_pool *pool = serving->rpc->pool;
+  if (IDEM__LIKELY(!idem__pool_turn_over(pool, idem__conn_clock(serving->conn)))) return false;
+  if (idem__http_hold(serving->exchange, request) != IDEM_OK) return false;
+  serving->late.run = take_in_late;
+  idem__http_serving_wait_for_turn(serving);
+  idem__pool_put_off(pool, &serving->late);
+  return true;
+}
+
 static void begin(idem__http_serving *serving, idem_http_exchange *exchange,
                   const idem_http_request *request) {
   const idem__http_protocol *protocol = idem__http_protocol_of(serving);
   serving->begun = true;
   switch (protocol->begin ? protocol->begin(serving->state, exchange, request) : IDEM__HTTP_NOW) {
-  case IDEM__HTTP_NOW: take_in(exchange, request, serving); break;
+  case IDEM__HTTP_NOW:
+    if (!put_off(serving, request)) take_in(exchange, request, serving);
+    break;
   case IDEM__HTTP_REFUSED: idem__http_serving_retire(serving); break;
   case IDEM__HTTP_LATER:
     if (!idem__http_serving_wait_to_begin(serving, request)) take_in(exchange, request, serving);

@@ -17,9 +17,10 @@ typedef struct idem__http_serving {
   uint64_t stream_at_ms;        /* when to become a stream, or for the next comment */
   uint32_t retry_s;
   bool accepts_stream, stream_only, streaming, admitted, limited;
-  bool detached; /* the peer is gone and the work goes on */
-  bool begun;    /* the protocol has seen it begin and not end */
-  bool writing;  /* the protocol will write what was begun: nothing more is taken until then */
+  bool detached;   /* the peer is gone and the work goes on */
+  idem__late late; /* in line for a turn to be taken in */
+  bool begun;      /* the protocol has seen it begin and not end */
+  bool writing;    /* the protocol will write what was begun: nothing more is taken until then */
   bool beginning, leaving, cancelled; /* what comes after it is written */
   bool acknowledging;             /* nothing is owed but a status, which waits for the protocol */
   idem__message_kind silent_kind; /* then: of what */
@@ -67,6 +68,7 @@ void idem__http_serving_pump(idem__http_serving *serving);
 /* The message is taken in and not answered yet; or it may not even begin. False: it cannot be kept, and is to be
  * taken in now, as one that the protocol has given up. */
 void idem__http_serving_wait(idem__http_serving *serving);
+void idem__http_serving_wait_for_turn(idem__http_serving *serving);
 bool idem__http_serving_wait_to_begin(idem__http_serving *serving,
                                       const idem_http_request *request);
 void idem__http_serving_refuse(idem__http_serving *serving, const idem__http_refusal *refusal);

@@ -382,6 +382,8 @@ void idem__http_conn_notify(idem_http_conn *conn);
 size_t idem__http_conn_queued(const idem_http_conn *conn);
 /* False: too much is queued; `fn` (once) runs when there is room again. */
 bool idem__http_conn_has_room(idem_http_conn *conn, void (*fn)(void *user), void *user);
+/* Whoever is behind a WebSocket has enough to do: nothing more is read until it says otherwise. */
+void idem__http_conn_pause(idem_http_conn *conn, bool paused);
 /* When the upgraded conn wants `fn` called; UINT64_MAX: not. */
 void idem__http_conn_set_time(idem_http_conn *conn, uint64_t at_ms,
                               void (*fn)(void *user, uint64_t now_ms), void *user);

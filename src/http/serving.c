@@ -251,6 +251,9 @@ static void on_stop_waiting(void *user, idem__http_stop how) {
   if (how != IDEM__HTTP_STOP_NOW) return;
   if (serving->acknowledging) {
     idem__http_serving_refuse(serving, &going);
+  } else if (!idem_list_empty(&serving->late.link)) {
+    idem_list_remove(&serving->late.link);
+    idem__http_serving_begin(serving->state, NULL);
   } else {
     idem__http_protocol_of(serving)->give_up(serving->state);
     idem__http_serving_begin(serving->state, NULL);
@@ -265,6 +268,8 @@ static void wait_for_protocol(idem__http_serving *serving) {
   idem__http_on_input_end(exchange, on_input_end);
   idem__http_conn_on_stop(idem__http_exchange_conn(exchange), on_stop_waiting, serving);
 }
+
+void idem__http_serving_wait_for_turn(idem__http_serving *serving) { wait_for_protocol(serving); }
 
 bool idem__http_serving_wait_to_begin(idem__http_serving *serving,
                                       const idem_http_request *request) {

@@ -23,6 +23,7 @@ static void on_room(void *user) {
 }
 
 static void pump(peer *who) {
+  idem__http_conn_pause(who->http, idem__conn_waits(who->conn));
   idem_chunk chunk;
   while (idem__http_conn_has_room(who->http, on_room, who) &&
          idem_conn_next_chunk(who->conn, &chunk)) {
@@ -81,7 +82,7 @@ static void on_time(void *user, uint64_t now_ms) {
 
 static void on_message(idem__websocket *socket, const char *text, size_t len, void *user) {
   peer *who = user;
-  idem_status status = idem__conn_message(who->conn, text, len, NULL);
+  idem_status status = idem__conn_message_in_turn(who->conn, text, len);
   if (status != IDEM_OK && status != IDEM_E_CLOSED) {
     idem__websocket_close(socket, 1011, NULL);
     return;

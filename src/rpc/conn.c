@@ -76,6 +76,7 @@ IDEM__EARLY idem_status idem_conn_new(const idem_conn_opts *opts, idem_conn **ou
   conn->last_head = FIRST_HEAD;
   init_lists(conn);
   init_framer(conn);
+  idem__turn_init(conn);
   const char *peer = opts->peer ? opts->peer : "";
   conn->peer = idem__strndup(&conn->alloc, peer, strlen(peer));
   if (!conn->peer || get_pool(conn) != IDEM_OK) {
@@ -165,6 +166,7 @@ IDEM__COLD static void free_now(idem_conn *conn) {
   idem__conn_tell_end(conn);
   idem__output_free(conn);
   idem__framer_deinit(&conn->framer);
+  idem__turn_deinit(conn);
   idem_map_deinit(&conn->owed);
   idem_map_deinit(&conn->calls_by_id);
   idem__heap_deinit(&conn->request_timers);
@@ -328,7 +330,8 @@ void idem__conn_shutdown_asked(idem_conn *conn) {
 /* ------------------------------------------------------------------ feeding */
 
 static bool idle(const idem_conn *conn) {
-  return !conn->in_flight && !conn->call_count && !conn->queued && idem_list_empty(&conn->held);
+  return !conn->in_flight && !conn->call_count && !conn->queued && idem_list_empty(&conn->held) &&
+         !idem__conn_waits(conn);
 }
 
 static bool stopped(const idem_conn *conn) { return conn->closed || conn->free_later; }
@@ -337,6 +340,7 @@ static bool stopped(const idem_conn *conn) { return conn->closed || conn->free_l
 static IDEM__EARLY bool take_frames(idem_conn *conn) {
   bool progress = false;
   while (!stopped(conn)) {
+    if (IDEM__UNLIKELY(conn->pool->turn_ns != 0) && idem__turn_put_off(conn, progress)) break;
     idem__frame_event event = idem__framer_next(&conn->framer);
     if (event == IDEM__FRAME_MORE) break;
     progress = true;
@@ -378,6 +382,10 @@ IDEM__HOT idem_status idem_conn_feed(idem_conn *conn, const char *data, size_t l
   idem__conn_now_ns(conn);
   conn->active_ms = idem__conn_clock_ms(conn);
   idem__metrics_add(conn->opts.metrics, IDEM__M_BYTES_IN, len);
+  if (IDEM__UNLIKELY(idem__conn_waits(conn))) {
+    if (!idem__turn_keep(conn, data, len)) idem__conn_fail(conn, IDEM_E_NOMEM);
+    return idem__conn_leave(conn);
+  }
   idem__framer_feed(&conn->framer, data, len);
   bool progress = take_frames(conn);
   idem__dispatch_held(conn);
@@ -403,17 +411,61 @@ idem_status idem__conn_message(idem_conn *conn, const char *text, size_t len,
   return idem__conn_leave(conn);
 }
 
+/* Whole messages are kept with their lengths. */
+static bool keep_message(idem_conn *conn, const char *text, size_t len) {
+  if (idem_buf_reserve(&conn->rest, conn->rest.len + sizeof len + len) != IDEM_OK) return false;
+  return idem__turn_keep(conn, (const char *)&len, sizeof len) && idem__turn_keep(conn, text, len);
+}
+
+idem_status idem__conn_message_in_turn(idem_conn *conn, const char *text, size_t len) {
+  idem_status status = may_feed(conn);
+  if (IDEM__UNLIKELY(status != IDEM_OK)) return status;
+  idem__conn_now_ns(conn);
+  bool waits = idem__conn_waits(conn);
+  if (!waits && !idem__turn_is_over(conn, false)) return idem__conn_message(conn, text, len, NULL);
+  if (len <= conn->policy.limits.message_bytes && keep_message(conn, text, len)) return IDEM_OK;
+  return waits ? IDEM_E_NOMEM : idem__conn_message(conn, text, len, NULL);
+}
+
+static void take_messages(idem_conn *conn) {
+  bool progress = false;
+  while (conn->rest_at < conn->rest.len && !stopped(conn)) {
+    size_t len;
+    if (conn->unfinished.batch || idem__turn_is_over(conn, progress)) {
+      idem__pool_put_off(conn->pool, &conn->late);
+      return;
+    }
+    memcpy(&len, conn->rest.data + conn->rest_at, sizeof len);
+    const char *text = conn->rest.data + conn->rest_at + sizeof len;
+    conn->rest_at += sizeof len + len;
+    idem__dispatch_text(conn, text, len);
+    progress = true;
+  }
+  idem__turn_rest_taken(conn);
+}
+
+static bool take_rest(idem_conn *conn) {
+  if (!conn->rest.len) return false;
+  if (conn->policy.framing == IDEM_FRAMING_WHOLE) {
+    take_messages(conn);
+    return true;
+  }
+  idem__framer_feed(&conn->framer, conn->rest.data + conn->rest_at, conn->rest.len - conn->rest_at);
+  bool progress = take_frames(conn);
+  if (idem_list_empty(&conn->late.link) || stopped(conn)) {
+    idem__framer_feed(&conn->framer, NULL, 0);
+    idem__turn_rest_taken(conn);
+  }
+  return progress;
+}
+
 bool idem__conn_reusable(const idem_conn *conn) {
   return conn->failure == IDEM_OK && !conn->closed && !conn->leaving && !conn->eof &&
          !conn->depth && idle(conn) && idem_list_empty(&conn->requests) &&
          idem_list_empty(&conn->settled);
 }
 
-idem_status idem_conn_feed_eof(idem_conn *conn) {
-  idem_status status = may_feed(conn);
-  if (IDEM__UNLIKELY(status != IDEM_OK)) return status;
-  idem__conn_enter(conn);
-  idem__conn_now_ns(conn);
+static void end_input(idem_conn *conn) {
   idem__framer_feed_eof(&conn->framer);
   take_frames(conn);
   conn->eof = true;
@@ -421,7 +473,34 @@ idem_status idem_conn_feed_eof(idem_conn *conn) {
   idem__call_close_all(conn);
   idem__dispatch_held(conn);
   if (conn->leaving) idem__conn_exit(conn);
+}
+
+idem_status idem_conn_feed_eof(idem_conn *conn) {
+  idem_status status = may_feed(conn);
+  if (IDEM__UNLIKELY(status != IDEM_OK)) return status;
+  conn->eof_waits = idem__conn_waits(conn);
+  if (conn->eof_waits) return IDEM_OK;
+  idem__conn_enter(conn);
+  idem__conn_now_ns(conn);
+  end_input(conn);
   return idem__conn_leave(conn);
+}
+
+/* Another turn: for what waits, as far as it goes. Whoever reads for the conn looks at it again. */
+void idem__conn_go_on(idem__late *late) {
+  idem_conn *conn = IDEM_CONTAINER(late, idem_conn, late);
+  idem__conn_enter(conn);
+  idem__conn_now_ns(conn);
+  conn->going_on = true;
+  if (conn->unfinished.batch) idem__dispatch_unfinished(conn);
+  bool progress = !conn->unfinished.batch && take_rest(conn);
+  conn->going_on = false;
+  if (conn->eof_waits && !idem__conn_waits(conn) && !stopped(conn)) end_input(conn);
+  idem__dispatch_held(conn);
+  watch_frame(conn, progress);
+  bool gone = conn->free_later;
+  idem__conn_leave(conn);
+  if (!gone) idem__conn_wake(conn);
 }
 
 /* --------------------------------------------------------------------- time */

@@ -376,6 +376,27 @@ IDEM__COLD static void refuse_batches(idem_conn *conn, size_t size) {
   idem__refuse_unknown(conn, &answer, "a batch was refused", size);
 }
 
+static void dispatch_elements(idem_conn *conn, idem__unfinished_batch *at) {
+  bool progress = false;
+  while (at->count && !conn->free_later) {
+    if (conn->pool->turn_ns && progress && idem__turn_leave_batch(conn, at)) return;
+    yyjson_val *val = at->next;
+    at->next = unsafe_yyjson_get_next(val);
+    at->count--;
+    dispatch_element(conn, at->batch->block, at->text, at->text_len, val, at->batch);
+    progress = true;
+  }
+  idem__batch_close(at->batch);
+}
+
+void idem__dispatch_unfinished(idem_conn *conn) {
+  idem__unfinished_batch at = conn->unfinished;
+  conn->unfinished.batch = NULL; /* its text stays known */
+  conn->in_flight--;
+  dispatch_elements(conn, &at);
+  if (!conn->unfinished.batch) conn->unfinished.text = NULL;
+}
+
 IDEM__APART static void dispatch_batch(idem_conn *conn, idem__block *block, const char *text,
                                        size_t text_len) {
   size_t count = yyjson_arr_size(block->doc->root);
@@ -391,12 +412,9 @@ IDEM__APART static void dispatch_batch(idem_conn *conn, idem__block *block, cons
   } else if (idem__batch_new(conn, block, count, &batch) != IDEM_OK) {
     idem__conn_fail(conn, IDEM_E_NOMEM);
   } else {
-    yyjson_val *val = unsafe_yyjson_get_first(block->doc->root);
-    for (; count && !conn->free_later; count--) {
-      dispatch_element(conn, block, text, text_len, val, batch);
-      val = unsafe_yyjson_get_next(val);
-    }
-    idem__batch_close(batch);
+    dispatch_elements(conn,
+                      &(idem__unfinished_batch){batch, text, text_len,
+                                                unsafe_yyjson_get_first(block->doc->root), count});
   }
 }
 

@@ -81,6 +81,12 @@ struct idem_pool {
   /* A request that is being told that its conn goes, and that conn, whose log it may still write to. */
   const idem_request *parting;
   idem_conn *parting_conn;
+  uint64_t turn_ns;      /* how long a turn is; 0: there are none */
+  uint64_t turn_ends_ns; /* 0: it has not begun */
+  idem_list late;        /* who waits for another turn */
+  uint64_t (*turn_now_ns)(void *ctx);
+  void (*on_late)(void *user);
+  void *on_late_user;
 };
 
 void idem__pool_ref(idem_pool *pool);
@@ -272,6 +278,15 @@ typedef struct idem__call {
   uint64_t put_at; /* bytes put out before it: it has left when so many were taken */
 } idem__call;
 
+/* A batch of which some elements wait for another turn. */
+typedef struct idem__unfinished_batch {
+  idem__batch *batch; /* NULL: none */
+  const char *text;   /* the block's own */
+  size_t text_len;
+  yyjson_val *next;
+  size_t count; /* elements from there */
+} idem__unfinished_batch;
+
 struct idem_conn {
   uint64_t number; /* of its pool's */
   idem_alloc alloc;
@@ -343,9 +358,30 @@ struct idem_conn {
   uint64_t taken_out; /* and those of them that were taken */
   size_t own;         /* the part of it that is calls and notifications of ours */
   size_t gathered;    /* the part of it in batches: no peer can read that yet */
+  idem__late late;
+  idem_buf
+      rest; /* what came when its turn was over; of whole messages each with its length before it */
+  size_t rest_at;
+  idem__unfinished_batch unfinished;
+  bool going_on;  /* with `rest` */
+  bool eof_waits; /* input ended behind it */
   size_t
       last_head; /* length of the last Content-Length header: the next one's is guessed from it */
 };
+
+#define IDEM__REST_ROOM ((size_t)1 << 20) /* for what is read at once, beside the longest message */
+void idem__turn_init(idem_conn *conn);
+void idem__turn_deinit(idem_conn *conn);
+bool idem__turn_is_over(idem_conn *conn, bool progress);
+/* Keeps what has come until another turn. False: no memory. */
+bool idem__turn_keep(idem_conn *conn, const char *data, size_t len);
+/* The turn is over, and the framer's input waits for another; false: it is to be worked on. */
+bool idem__turn_put_off(idem_conn *conn, bool progress);
+void idem__turn_rest_taken(idem_conn *conn);
+/* The turn is over, and the rest of a batch waits for another; false: it is to be worked on. */
+bool idem__turn_leave_batch(idem_conn *conn, const idem__unfinished_batch *at);
+void idem__dispatch_unfinished(idem_conn *conn);
+void idem__conn_go_on(idem__late *late);
 
 uint64_t idem__conn_now_ns(idem_conn *conn); /* reads the clock */
 static inline uint64_t idem__conn_clock_ms(const idem_conn *conn) {

@@ -23,6 +23,7 @@ IDEM__EARLY idem_status idem_pool_new(const idem_alloc *alloc, idem_pool **out) 
   pool->alloc = resolved;
   pool->refs = 1;
   idem_list_init(&pool->ended);
+  idem_list_init(&pool->late);
   *out = pool;
   return IDEM_OK;
 }

@@ -221,6 +221,25 @@ void idem__request_rerun(idem_request *request, void (*run)(void *ctx), void *ct
 /* A settled request leaves its conn: the end of the conn no longer cancels it. */
 void idem__request_detach(idem_request *request);
 
+/* ------------------------------------------------------------------ turns */
+
+/* Something that goes on in another turn. */
+typedef struct idem__late {
+  idem_list link; /* in its pool's line */
+  void (*run)(struct idem__late *late);
+} idem__late;
+
+/* Turns of so many ns, for a loop that calls idem__pool_new_turn each time round, and idem__pool_run_late soon after
+ * on_late. Without them, everything is worked on as it comes. */
+void idem__pool_set_turns(idem_pool *pool, uint64_t ns, uint64_t (*now_ns)(void *ctx),
+                          void (*on_late)(void *user), void *user);
+void idem__pool_new_turn(idem_pool *pool);
+bool idem__pool_turn_over(idem_pool *pool, uint64_t now_ns);
+bool idem__pool_turn_over_now(idem_pool *pool); /* looks at the clock */
+void idem__pool_put_off(idem_pool *pool, idem__late *late);
+/* A new turn, for those in line; true: some still are. */
+bool idem__pool_run_late(idem_pool *pool);
+
 /* ------------------------------------------------------------------- conn */
 
 /* For transports that bring whole messages (HTTP, WebSocket), on a conn with whole framing: takes
@@ -228,6 +247,11 @@ void idem__request_detach(idem_request *request);
  * what is no message. */
 idem_status idem__conn_message(idem_conn *conn, const char *text, size_t len,
                                idem__message_kind *kind);
+/* The same, but what comes when the turn is over waits for another one: see idem__conn_waits. */
+idem_status idem__conn_message_in_turn(idem_conn *conn, const char *text, size_t len);
+uint64_t idem__conn_clock(idem_conn *conn); /* ns, read now */
+/* Something that has come is not looked at yet: nothing more is to be read until on_output. */
+bool idem__conn_waits(const idem_conn *conn);
 /* What the messages that are taken from now on come with, borrowed until it is another; NULL: nothing. A text without NUL. */
 void idem__conn_set_note(idem_conn *conn, const char *note, uint32_t len);
 

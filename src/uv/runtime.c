@@ -2,10 +2,12 @@
  * to send before the loop blocks, and one timer for all their deadlines.
  * A loop's `data` is the embedder's, so runtimes are found in a list of the process. */
 #include "uv/runtime.h"
+#include "rpc/rpc.h"
 
 #include <pthread.h>
 
 #define TRIM_AFTER_MS 1000
+#define TURN_NS ((uint64_t)30 * 1000000)
 
 static pthread_mutex_t runtimes_lock = PTHREAD_MUTEX_INITIALIZER;
 static idem__runtime *runtimes;
@@ -41,6 +43,32 @@ static void free_runtime(idem__runtime *runtime) {
   idem__free(&alloc, runtime);
 }
 
+static void on_check(uv_check_t *check) {
+  idem__runtime *runtime = check->data;
+  idem__pool_new_turn(runtime->pool);
+}
+
+static void on_idle(uv_idle_t *idle) {
+  idem__runtime *runtime = idle->data;
+  if (!idem__pool_run_late(runtime->pool)) uv_idle_stop(idle);
+}
+
+static void on_late(void *user) {
+  idem__runtime *runtime = user;
+  uv_idle_start(&runtime->late, on_idle);
+}
+
+/* What peers ask may take long to answer, however it came: nobody else waits longer for that than a turn and what the
+ * last of it took. */
+static void begin_turns(idem__runtime *runtime) {
+  uv_check_init(runtime->loop, &runtime->turns);
+  uv_idle_init(runtime->loop, &runtime->late);
+  runtime->turns.data = runtime->late.data = runtime;
+  uv_check_start(&runtime->turns, on_check);
+  uv_unref((uv_handle_t *)&runtime->turns);
+  idem__pool_set_turns(runtime->pool, TURN_NS, idem__clock_ns, on_late, runtime);
+}
+
 static idem_status new_runtime(uv_loop_t *loop, const idem_alloc *alloc, idem__runtime **out) {
   idem__runtime *runtime = idem__calloc(alloc, sizeof *runtime);
   if (!runtime) return IDEM_E_NOMEM;
@@ -63,7 +91,8 @@ static idem_status new_runtime(uv_loop_t *loop, const idem_alloc *alloc, idem__r
   uv_timer_init(loop, &runtime->timer);
   uv_unref((uv_handle_t *)&runtime->timer);
   runtime->flusher.data = runtime->timer.data = runtime;
-  runtime->open_handles = 2;
+  runtime->open_handles = 4;
+  begin_turns(runtime);
   *out = runtime;
   return IDEM_OK;
 }
@@ -92,6 +121,9 @@ void idem__runtime_release(idem__runtime *runtime) {
   delist(runtime);
   idem__runtime_close_workers(runtime);
   idem__fetcher_close(runtime->fetcher);
+  idem__pool_set_turns(runtime->pool, 0, NULL, NULL, NULL);
+  uv_close((uv_handle_t *)&runtime->turns, on_handle_closed);
+  uv_close((uv_handle_t *)&runtime->late, on_handle_closed);
   uv_close((uv_handle_t *)&runtime->flusher, on_handle_closed);
   uv_close((uv_handle_t *)&runtime->timer, on_handle_closed);
 }

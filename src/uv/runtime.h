@@ -73,6 +73,8 @@ struct idem__runtime {
   char *read_buffer;
   struct iovec pieces[IDEM__PIECES]; /* of the write that is being made */
   uv_prepare_t flusher;              /* runs before the loop blocks, while `dirty` is not empty */
+  uv_check_t turns;                  /* after what was read: another turn begins */
+  uv_idle_t late;                    /* while somebody waits for another turn */
   uv_timer_t timer; /* for the first of `deadlines` and for trimming; never keeps a loop alive */
   unsigned open_handles;
   idem_list dirty;

@@ -270,8 +270,9 @@ static unsigned live(const void *handle) { return uv_is_active(handle) ? 1 : 0; 
 static bool others_are_alive(const stdio_peer *self, const uv_async_t *ignored) {
   const idem__runtime *runtime = self->peer.driver.runtime;
   const idem_listener *listener = self->peer.listener;
-  unsigned ours = live(&runtime->flusher) + live(&runtime->timer) + live(&listener->grace) +
-                  live(&listener->retry) + live(ignored);
+  unsigned ours = live(&runtime->flusher) + live(&runtime->timer) + live(&runtime->turns) +
+                  live(&runtime->late) + live(&listener->grace) + live(&listener->retry) +
+                  live(ignored);
   if (self->in.made) ours += live(&self->in.handle);
   if (self->out.made) ours += live(&self->out.handle);
   unsigned all = 0;
@@ -311,6 +312,7 @@ static void read_directly(stdio_peer *self) {
   ssize_t n = stdio_read(&self->peer.driver, runtime->read_buffer, IDEM__READ_BYTES);
   if (n == -EAGAIN) self->in_must_wait = true;
   uv_update_time(runtime->loop);
+  idem__pool_new_turn(runtime->pool);
   idem__driver_take(&self->peer.driver, n);
 }
 

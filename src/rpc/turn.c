@@ -1,0 +1,117 @@
+/* turn.c - turns: a loop works for a while on what its peers ask, then on what else it has. What has come by then waits in
+ * the line of the pool, a conn with the bytes that it has not looked at, and goes on in another turn, one message each.
+ * Without turns (pool->turn_ns 0) everything is worked on as it comes. See docs/internals/rpc.md. */
+#include "inside.h"
+
+#include <string.h>
+
+/* ------------------------------------------------------------------- the line */
+
+void idem__pool_set_turns(idem_pool *pool, uint64_t ns, uint64_t (*now_ns)(void *ctx),
+                          void (*on_late)(void *user), void *user) {
+  pool->turn_ns = ns;
+  pool->turn_now_ns = now_ns;
+  pool->on_late = on_late;
+  pool->on_late_user = user;
+}
+
+void idem__pool_new_turn(idem_pool *pool) { pool->turn_ends_ns = 0; }
+
+bool idem__pool_turn_over(idem_pool *pool, uint64_t now_ns) {
+  if (!pool->turn_ns) return false;
+  if (!pool->turn_ends_ns) pool->turn_ends_ns = now_ns + pool->turn_ns;
+  return now_ns >= pool->turn_ends_ns;
+}
+
+bool idem__pool_turn_over_now(idem_pool *pool) {
+  return pool->turn_ns && idem__pool_turn_over(pool, pool->turn_now_ns(NULL));
+}
+
+void idem__pool_put_off(idem_pool *pool, idem__late *late) {
+  if (!idem_list_empty(&late->link)) return;
+  idem_list_append(&pool->late, &late->link);
+  pool->on_late(pool->on_late_user);
+}
+
+bool idem__pool_run_late(idem_pool *pool) {
+  idem__pool_new_turn(pool);
+  while (!idem_list_empty(&pool->late)) {
+    if (idem__pool_turn_over_now(pool)) return true;
+    idem__late *late = IDEM_CONTAINER(pool->late.next, idem__late, link);
+    idem_list_remove(&late->link);
+    late->run(late);
+  }
+  return false;
+}
+
+/* ------------------------------------------------------------------- of a conn */
+
+void idem__turn_init(idem_conn *conn) {
+  idem_list_init(&conn->late.link);
+  conn->late.run = idem__conn_go_on;
+  idem_buf_init(&conn->rest, &conn->alloc, conn->policy.limits.message_bytes + IDEM__REST_ROOM);
+}
+
+void idem__turn_deinit(idem_conn *conn) {
+  idem_list_remove(&conn->late.link);
+  idem_buf_deinit(&conn->rest);
+}
+
+uint64_t idem__conn_clock(idem_conn *conn) { return idem__conn_now_ns(conn); }
+
+bool idem__conn_waits(const idem_conn *conn) { return conn->rest.len || conn->unfinished.batch; }
+
+/* What a conn has done something of goes on only while nobody waits. */
+bool idem__turn_is_over(idem_conn *conn, bool progress) {
+  idem_pool *pool = conn->pool;
+  if (progress) idem__conn_now_ns(conn);
+  if (progress && conn->going_on && !idem_list_empty(&pool->late)) return true;
+  return idem__pool_turn_over(pool, conn->now_ns);
+}
+
+bool idem__turn_keep(idem_conn *conn, const char *data, size_t len) {
+  if (idem_buf_put(&conn->rest, data, len) != IDEM_OK) return false;
+  idem__pool_put_off(conn->pool, &conn->late);
+  return true;
+}
+
+/* Without memory to keep it, it is worked on now. */
+bool idem__turn_put_off(idem_conn *conn, bool progress) {
+  idem__framer *framer = &conn->framer;
+  bool unfinished = conn->unfinished.batch != NULL;
+  if (!framer->input_len && !unfinished) return false;
+  if (!unfinished && !idem__turn_is_over(conn, progress)) return false;
+  if (conn->going_on) {
+    conn->rest_at = conn->rest.len - framer->input_len;
+    idem__pool_put_off(conn->pool, &conn->late);
+  } else if (framer->input_len && !idem__turn_keep(conn, framer->input, framer->input_len)) {
+    if (!unfinished) return false;
+    idem__conn_fail(conn, IDEM_E_NOMEM);
+  }
+  framer->input_len = 0;
+  return true;
+}
+
+void idem__turn_rest_taken(idem_conn *conn) {
+  conn->rest.len = conn->rest_at = 0;
+  idem_buf_trim(&conn->rest, 0);
+}
+
+/* ------------------------------------------------------------------ of a batch */
+
+bool idem__turn_leave_batch(idem_conn *conn, const idem__unfinished_batch *at) {
+  idem__unfinished_batch *left = &conn->unfinished;
+  if (!idem__turn_is_over(conn, true)) return false;
+  const char *text = at->text;
+  if (text != left->text) {
+    char *copy = idem__arena_malloc(&at->batch->block->arena, at->text_len);
+    if (!copy) return false;
+    memcpy(copy, text, at->text_len);
+    text = copy;
+  }
+  *left = *at;
+  left->text = text;
+  conn->in_flight++; /* somebody is owed something */
+  idem__pool_put_off(conn->pool, &conn->late);
+  return true;
+}

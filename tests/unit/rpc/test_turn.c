@@ -1,0 +1,232 @@
+/* test_turn.c - a peer gets its turn and no more: what takes long is answered all the same, in its order, while others
+ * have theirs. */
+#include "rpc/rpc.h"
+#include "support/fault_alloc.h"
+#include "support/unit.h"
+
+#include <idem/rpc.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MS ((uint64_t)1000000)
+enum { WORK_MS = 20, TURN_MS = 30, LINES = 10 };
+
+typedef struct turns {
+  fault_alloc memory;
+  idem_pool *pool;
+  idem_router *router;
+  idem_policy policy;
+  unsigned late;
+} turns;
+
+static uint64_t now_ns;
+static unsigned worked, woken;
+
+static uint64_t false_clock(void *ctx) {
+  (void)ctx;
+  return now_ns;
+}
+
+static void work(idem_request *request, yyjson_val *params, void *user) {
+  (void)params, (void)user;
+  now_ns += WORK_MS * MS;
+  worked++;
+  idem_reply_json(request, "1", 1);
+}
+
+static void on_late(void *user) { ((turns *)user)->late++; }
+
+static void on_output(idem_conn *conn, void *user) {
+  (void)conn, (void)user;
+  woken++;
+}
+
+static void begin(turns *all) {
+  idem_router_opts opts = {0};
+  *all = (turns){.policy = idem_policy_preset(IDEM_PROFILE_JSONRPC)};
+  now_ns = MS;
+  worked = woken = 0;
+  fault_alloc_init(&all->memory);
+  opts.alloc = &all->memory.alloc;
+  assert_int_equal(idem_pool_new(&all->memory.alloc, &all->pool), IDEM_OK);
+  assert_int_equal(idem_router_new(&opts, &all->router), IDEM_OK);
+  assert_int_equal(idem_router_method(all->router, "work", work, NULL), IDEM_OK);
+  idem__pool_set_turns(all->pool, TURN_MS * MS, false_clock, on_late, all);
+}
+
+static void end(turns *all) {
+  idem_router_free(all->router);
+  idem_pool_free(all->pool);
+  fault_alloc_assert_clean(&all->memory);
+}
+
+static idem_conn *open_conn(turns *all) {
+  idem_conn *conn;
+  idem_conn_opts opts = {.router = all->router,
+                         .policy = &all->policy,
+                         .alloc = &all->memory.alloc,
+                         .pool = all->pool,
+                         .now_ns = false_clock,
+                         .on_output = on_output};
+  assert_int_equal(idem_conn_new(&opts, &conn), IDEM_OK);
+  return conn;
+}
+
+static size_t put_work(char *out, size_t size, unsigned id, const char *after) {
+  return (size_t)snprintf(out, size, "{\"jsonrpc\":\"2.0\",\"id\":%u,\"method\":\"work\"}%s", id,
+                          after);
+}
+
+static void ask(idem_conn *conn, unsigned lines) {
+  char text[4096];
+  size_t len = 0;
+  for (unsigned i = 0; i < lines; i++) len += put_work(text + len, sizeof text - len, i, "\n");
+  assert_int_equal(idem_conn_feed(conn, text, len), IDEM_OK);
+}
+
+/* How many answers have come, which must be those from `first` on. */
+static unsigned answers(idem_conn *conn, unsigned first) {
+  char all[8192], id[32];
+  size_t len = 0;
+  idem_chunk chunk;
+  while (idem_conn_next_chunk(conn, &chunk)) {
+    memcpy(all + len, chunk.data, chunk.len);
+    len += chunk.len;
+    idem_chunk_free(&chunk);
+  }
+  all[len] = '\0';
+  unsigned count = 0;
+  for (const char *at = all; (at = strstr(at, "\"id\":")); at++, count++) {
+    int id_len = snprintf(id, sizeof id, "\"id\":%u", first + count);
+    assert_memory_equal(at, id, (size_t)id_len);
+  }
+  return count;
+}
+
+static void run_all(const turns *all) {
+  while (idem__pool_run_late(all->pool)) {
+  }
+}
+
+static void lines_beyond_a_turn_wait_for_the_next_one(void **state) {
+  (void)state;
+  turns all;
+  begin(&all);
+  idem_conn *conn = open_conn(&all);
+  ask(conn, LINES);
+  assert_int_equal(answers(conn, 0), 2);
+  assert_int_equal(all.late, 1);
+  assert_false(idem_conn_want_read(conn));
+  assert_true(idem__pool_run_late(all.pool));
+  assert_int_equal(answers(conn, 2), 2);
+  run_all(&all);
+  assert_int_equal(answers(conn, 4), LINES - 4);
+  assert_true(idem_conn_want_read(conn));
+  assert_int_equal(woken, 4); /* once a turn */
+  idem_conn_free(conn);
+  end(&all);
+}
+
+static void what_comes_meanwhile_and_the_end_wait_too(void **state) {
+  (void)state;
+  turns all;
+  begin(&all);
+  idem_conn *conn = open_conn(&all);
+  char last[64];
+  ask(conn, LINES);
+  size_t len = put_work(last, sizeof last, LINES, ""); /* ended by the end of input alone */
+  assert_int_equal(idem_conn_feed(conn, last, len), IDEM_OK);
+  assert_int_equal(idem_conn_feed_eof(conn), IDEM_OK);
+  assert_false(idem_conn_done(conn));
+  run_all(&all);
+  assert_int_equal(answers(conn, 0), LINES + 1);
+  assert_true(idem_conn_done(conn));
+  idem_conn_free(conn);
+  end(&all);
+}
+
+static void a_batch_waits_element_by_element(void **state) {
+  (void)state;
+  turns all;
+  begin(&all);
+  idem_conn *conn = open_conn(&all);
+  char text[4096] = "[";
+  size_t len = 1;
+  for (unsigned i = 0; i < LINES; i++)
+    len += put_work(text + len, sizeof text - len, i, i + 1 < LINES ? "," : "]\n");
+  len += put_work(text + len, sizeof text - len, LINES, "\n");
+  assert_int_equal(idem_conn_feed(conn, text, len), IDEM_OK);
+  memset(text, 'x', sizeof text);
+  assert_int_equal(worked, 2);
+  assert_true(idem_conn_in_flight(conn) > 0);
+  assert_int_equal(answers(conn, 0), 0);
+  assert_int_equal(idem_conn_feed_eof(conn), IDEM_OK);
+  run_all(&all);
+  assert_int_equal(answers(conn, 0), LINES + 1);
+  assert_int_equal(idem_conn_in_flight(conn), 0);
+  assert_true(idem_conn_done(conn));
+  idem_conn_free(conn);
+  end(&all);
+}
+
+static void those_who_wait_take_turns_by_message(void **state) {
+  (void)state;
+  turns all;
+  begin(&all);
+  idem_conn *long_one = open_conn(&all), *short_one = open_conn(&all);
+  ask(long_one, LINES);
+  ask(short_one, 1); /* the turn is over before it began */
+  assert_int_equal(answers(short_one, 0), 0);
+  assert_true(idem__pool_run_late(all.pool));
+  assert_int_equal(answers(short_one, 0), 1);
+  assert_int_equal(answers(long_one, 0), 3);
+  idem__pool_new_turn(all.pool);
+  ask(short_one, 1);
+  assert_int_equal(answers(short_one, 0), 1);
+  idem_conn_free(short_one);
+  idem_conn_free(long_one); /* with what waits */
+  assert_false(idem__pool_run_late(all.pool));
+  end(&all);
+}
+
+static void whole_messages_wait_too(void **state) {
+  (void)state;
+  turns all;
+  begin(&all);
+  all.policy.framing = IDEM_FRAMING_WHOLE;
+  idem_conn *conn = open_conn(&all);
+  for (unsigned i = 0; i < LINES; i++) {
+    char text[64];
+    size_t len = put_work(text, sizeof text, i, "");
+    assert_int_equal(idem__conn_message_in_turn(conn, text, len), IDEM_OK);
+  }
+  assert_int_equal(worked, 2);
+  assert_true(idem__conn_waits(conn));
+  run_all(&all);
+  assert_int_equal(answers(conn, 0), LINES);
+  assert_false(idem__conn_waits(conn));
+  idem_conn_free(conn);
+  end(&all);
+}
+
+static void without_turns_all_is_answered_at_once(void **state) {
+  (void)state;
+  turns all;
+  begin(&all);
+  idem__pool_set_turns(all.pool, 0, NULL, NULL, NULL);
+  idem_conn *conn = open_conn(&all);
+  ask(conn, LINES);
+  assert_int_equal(answers(conn, 0), LINES);
+  idem_conn_free(conn);
+  end(&all);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(lines_beyond_a_turn_wait_for_the_next_one),
+                                     cmocka_unit_test(what_comes_meanwhile_and_the_end_wait_too),
+                                     cmocka_unit_test(a_batch_waits_element_by_element),
+                                     cmocka_unit_test(those_who_wait_take_turns_by_message),
+                                     cmocka_unit_test(whole_messages_wait_too),
+                                     cmocka_unit_test(without_turns_all_is_answered_at_once)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
