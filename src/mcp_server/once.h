@@ -80,6 +80,10 @@ idem__once_text *idem__once_text_ref(idem__once_text *text); /* both take NULL *
 void idem__once_text_unref(idem__once_text *text);
 /* Answers with it; `replayed` is told. */
 void idem__once_reply(idem__context *context, const idem__once_text *text, bool replayed);
+/* The same for one of many who waited for it: the worker keeps what it made of the text for the next of them, */
+void idem__once_reply_next(idem__context *context, idem__once_text *text);
+/* until they are through. */
+void idem__once_forget_marked(idem__mcp_worker *worker);
 
 /* Why a call with a key is not run and has no answer to be given. */
 typedef enum idem__once_refusal {

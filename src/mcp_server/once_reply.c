@@ -146,7 +146,38 @@ static void refuse_task(idem__context *context) {
     idem__once_refuse(context, IDEM__ONCE_TASK);
 }
 
-static void reply_marked(idem__context *context, const idem__once_text *text) {
+void idem__once_forget_marked(idem__mcp_worker *worker) {
+  struct idem__once_marked *marked = &worker->marked;
+  if (!marked->of) return;
+  idem_buf_deinit(&marked->text);
+  idem__once_text_unref(marked->of);
+  marked->of = NULL;
+}
+
+static bool reply_as_before(idem__context *context, const idem__once_text *text) {
+  const struct idem__once_marked *marked = &context->worker->marked;
+  bool modern = idem__revision_has(context->revision, IDEM__R_MODERN);
+  if (marked->of != text || marked->modern != modern) return false;
+  tell_replayed(context);
+  idem__reply_text(context, marked->text.data, marked->text.len);
+  return true;
+}
+
+/* Takes the text over. That of a task is not for everybody, and short. */
+static void keep_marked(idem__mcp_worker *worker, idem__once_text *text, bool modern,
+                        idem_buf *out) {
+  idem__once_forget_marked(worker);
+  worker->marked.of = idem__once_text_ref(text);
+  worker->marked.modern = modern;
+  worker->marked.text = *out;
+  idem_buf_init(out, &worker->alloc, 0);
+}
+
+/* `kept`: the same text, where others will be given it next; else NULL. */
+static void reply_marked(idem__context *context, const idem__once_text *text,
+                         idem__once_text *kept) {
+  idem__mcp_worker *worker = context->worker;
+  bool modern = idem__revision_has(context->revision, IDEM__R_MODERN);
   yyjson_doc *doc = read_text(context, text);
   yyjson_val *result = yyjson_doc_get_root(doc);
   idem_buf out;
@@ -156,6 +187,7 @@ static void reply_marked(idem__context *context, const idem__once_text *text) {
   } else if (yyjson_is_obj(result) && write_marked(context, result, &out) == IDEM_OK) {
     tell_replayed(context);
     idem__reply_text(context, out.data, out.len);
+    if (kept && !task_of(result)) keep_marked(worker, kept, modern, &out);
   } else {
     idem_request_drop(context->request);
   }
@@ -169,9 +201,16 @@ void idem__once_reply(idem__context *context, const idem__once_text *text, bool 
   if (text->is_error)
     reply_error(context, text);
   else if (marked)
-    reply_marked(context, text);
+    reply_marked(context, text, NULL);
   else
     idem__reply_text(context, text->bytes, text->len); /* plain methods have no _meta */
+}
+
+void idem__once_reply_next(idem__context *context, idem__once_text *text) {
+  if (text->is_error || !context->method)
+    idem__once_reply(context, text, true);
+  else if (!reply_as_before(context, text))
+    reply_marked(context, text, text);
 }
 
 /* ----------------------------------------------------------------- refusing */

@@ -34,7 +34,9 @@ static void let_run(idem__once_caller *caller) {
 static void answer_caller(idem__once_caller *caller) {
   idem__context *context = caller->context;
   bool inside = caller->inside; /* then whoever is inside frees it */
-  if (caller->verdict == IDEM__ONCE_REPLAY)
+  if (caller->verdict == IDEM__ONCE_REPLAY && !inside)
+    idem__once_reply_next(context, caller->text);
+  else if (caller->verdict == IDEM__ONCE_REPLAY)
     idem__once_reply(context, caller->text, true);
   else
     idem__once_refuse(context, caller->refusal);
@@ -70,7 +72,7 @@ static bool same_digest(const idem__once *once, const idem__once_caller *caller)
 }
 
 /* With the lock held, which says that whoever waits is still there: out of the list, and to its own thread. That of
- * this thread is given back, to be told without the lock. */
+ * this thread is given back, to be told without the lock, unless the turn is over. */
 static idem__once_caller *hand_over(idem__once *once, idem__once_caller *caller,
                                     idem__once_verdict verdict, idem__once_refusal refusal) {
   bool other = once->judged && verdict != IDEM__ONCE_AGAIN && !same_digest(once, caller);
@@ -78,7 +80,7 @@ static idem__once_caller *hand_over(idem__once *once, idem__once_caller *caller,
   caller->verdict = other ? IDEM__ONCE_REFUSED : verdict;
   caller->refusal = other ? IDEM__ONCE_OTHER : refusal;
   if (caller->verdict == IDEM__ONCE_REPLAY) caller->text = idem__once_text_ref(once->outcome);
-  if (caller->worker == once->worker) return caller;
+  if (caller->worker == once->worker && !idem__worker_turn_over(once->worker)) return caller;
   caller->sent = true;
   caller->posted = (idem__posted){.fn = act, .arg = caller};
   idem__worker_post_lent(caller->worker, &caller->posted);
@@ -114,6 +116,7 @@ void idem__once_refuse_others(idem__once *once) {
 void idem__once_tell(idem__once *once, idem__once_verdict verdict, idem__once_refusal refusal) {
   tell(once, false, verdict, refusal);
   idem__once_unlock(once->server);
+  idem__once_forget_marked(once->worker);
 }
 
 void idem__once_settle(idem__once *once, idem__once_verdict verdict, idem__once_refusal refusal) {
@@ -123,6 +126,7 @@ void idem__once_settle(idem__once *once, idem__once_verdict verdict, idem__once_
   idem__once_unlock(server);
   tell(once, false, verdict, refusal);
   idem__once_unlock(server);
+  idem__once_forget_marked(once->worker);
   idem__once_free(once);
 }
 

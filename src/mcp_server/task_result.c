@@ -75,18 +75,18 @@ static void answer_cancelled(idem__context *context, const idem__task *task) {
   idem__reply_failure(context, TASK_CANCELLED, "Task cancelled", text.data, text.len);
 }
 
+/* What is written for the first serves all who wait. */
 static void reply_result_object(idem__context *context, const idem__task *task,
-                                const idem__task_text *outcome) {
-  idem_buf text;
-  idem_buf_init(&text, &context->worker->alloc, idem__answer_bytes(context->server));
-  if (write_with_relation(&text, task, outcome) == IDEM_OK)
-    idem__reply_text(context, text.data, text.len);
-  else
-    idem__reply_failure(context, IDEM_RPC_INTERNAL_ERROR, NULL, NULL, 0);
-  idem_buf_deinit(&text);
+                                const idem__task_text *outcome, idem_buf *text) {
+  if (text->len || write_with_relation(text, task, outcome) == IDEM_OK) {
+    idem__reply_text(context, text->data, text->len);
+    return;
+  }
+  text->len = 0;
+  idem__reply_failure(context, IDEM_RPC_INTERNAL_ERROR, NULL, NULL, 0);
 }
 
-static void answer_result(idem__context *context, idem__task *task) {
+static void answer_result(idem__context *context, idem__task *task, idem_buf *text) {
   idem_server *server = context->server;
   idem__tasks_lock(server);
   idem__task_text *outcome = idem__task_text_ref(task->outcome);
@@ -99,8 +99,71 @@ static void answer_result(idem__context *context, idem__task *task) {
   else if (is_error)
     reply_error_object(context, outcome);
   else
-    reply_result_object(context, task, outcome);
+    reply_result_object(context, task, outcome, text);
   idem__task_text_unref(server, outcome);
+}
+
+static idem_buf result_buffer(idem__mcp_worker *worker) {
+  idem_buf text;
+  idem_buf_init(&text, &worker->alloc, idem__answer_bytes(worker->server));
+  return text;
+}
+
+static waiter *next_waiter(const idem__mcp_worker *worker, const idem__task *task) {
+  for (idem_list *at = worker->waiters.next; at != &worker->waiters; at = at->next) {
+    waiter *who = IDEM_CONTAINER(at, waiter, link);
+    if (who->task == task) return who;
+  }
+  return NULL;
+}
+
+/* The rest of those who wait for a task that is over. */
+typedef struct rest {
+  idem__mcp_worker *worker;
+  idem__task *task;
+} rest;
+
+static void answer_all(idem__mcp_worker *worker, idem__task *task);
+
+static void answer_rest(void *arg) {
+  rest left = *(rest *)arg;
+  idem__free(&left.worker->alloc, arg);
+  answer_all(left.worker, left.task);
+  idem__task_unref(left.task);
+}
+
+/* False: not without memory. */
+static bool put_off(idem__mcp_worker *worker, idem__task *task) {
+  rest *left = idem__malloc(&worker->alloc, sizeof *left);
+  if (!left) return false;
+  *left = (rest){worker, task};
+  idem__tasks_lock(worker->server);
+  task->refs++;
+  idem__tasks_unlock(worker->server);
+  if (idem__worker_post(worker, answer_rest, left) == IDEM_OK) return true;
+  idem__task_unref(task);
+  idem__free(&worker->alloc, left);
+  return false;
+}
+
+static void answer_all(idem__mcp_worker *worker, idem__task *task) {
+  idem_buf text = result_buffer(worker);
+  for (waiter *who; (who = next_waiter(worker, task));) {
+    idem__context *context = who->context;
+    leave(who);
+    answer_result(context, task, &text);
+    idem__task_unref(task); /* the waiter's: somebody else has it, too */
+    if (idem__worker_turn_over(worker) && put_off(worker, task)) break;
+  }
+  idem_buf_deinit(&text);
+}
+
+static void ask_waiters(const idem__mcp_worker *worker, idem__task *task) {
+  for (idem_list *at = worker->waiters.next; at != &worker->waiters;) {
+    const waiter *who = IDEM_CONTAINER(at, waiter, link);
+    at = at->next;
+    if (who->task == task && idem__task_send_asks(task, who->context)) return;
+  }
 }
 
 void idem__task_answer_waiters(idem__mcp_worker *worker, idem__task *task) {
@@ -108,19 +171,10 @@ void idem__task_answer_waiters(idem__mcp_worker *worker, idem__task *task) {
   bool over = idem__task_terminal(task);
   bool asking = task->state == IDEM__TASK_INPUT;
   idem__tasks_unlock(worker->server);
-  for (idem_list *at = worker->waiters.next; at != &worker->waiters && (over || asking);) {
-    waiter *who = IDEM_CONTAINER(at, waiter, link);
-    at = at->next;
-    if (who->task != task) continue;
-    if (asking) {
-      if (idem__task_send_asks(task, who->context)) return;
-      continue;
-    }
-    idem__context *context = who->context;
-    leave(who);
-    answer_result(context, task);
-    idem__task_unref(task);
-  }
+  if (asking)
+    ask_waiters(worker, task);
+  else if (over)
+    answer_all(worker, task);
 }
 
 static bool wait_for(idem__context *context, idem__task *task) {
@@ -159,12 +213,18 @@ void idem__task_look_for_waiters(idem__mcp_worker *worker) {
   }
 }
 
+static void answer_now(idem__context *context, idem__task *task) {
+  idem_buf text = result_buffer(context->worker);
+  answer_result(context, task, &text);
+  idem_buf_deinit(&text);
+}
+
 static void await_result(idem__context *context, idem__task *task) {
   idem__tasks_lock(context->server);
   bool over = idem__task_terminal(task);
   idem__tasks_unlock(context->server);
   if (over)
-    answer_result(context, task);
+    answer_now(context, task);
   else if (wait_for(context, task))
     idem__task_answer_waiters(context->worker, task);
   else

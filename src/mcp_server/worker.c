@@ -73,7 +73,23 @@ void idem__worker_post_lent(idem__mcp_worker *worker, idem__posted *posted) {
   add_posted(worker, posted);
 }
 
-void idem__worker_run_posted(idem__mcp_worker *worker) {
+bool idem__worker_turn_over(const idem__mcp_worker *worker) {
+  return worker->pool && idem__pool_turn_over_now(worker->pool);
+}
+
+/* Before whatever was posted since. */
+static void put_back(idem__mcp_worker *worker, idem__posted *rest) {
+  idem__posted **end = &rest->next;
+  while (*end) end = &(*end)->next;
+  idem__server_lock(worker->server);
+  *end = worker->posted;
+  if (!worker->posted) worker->posted_end = end;
+  worker->posted = rest;
+  idem__server_unlock(worker->server);
+  worker->wake(worker, worker->wake_user);
+}
+
+static void run_posted(idem__mcp_worker *worker, bool all) {
   idem__server_lock(worker->server);
   idem__posted *posted = worker->posted;
   worker->posted = NULL;
@@ -85,8 +101,15 @@ void idem__worker_run_posted(idem__mcp_worker *worker) {
     posted->fn(posted->arg);
     if (!lent) idem__free(&worker->alloc, posted);
     posted = next;
+    if (posted && !all && idem__worker_turn_over(worker)) {
+      put_back(worker, posted);
+      return;
+    }
   }
+  idem__once_forget_marked(worker);
 }
+
+void idem__worker_run_posted(idem__mcp_worker *worker) { run_posted(worker, true); }
 
 /* -------------------------------------------------------------------- workers */
 
@@ -164,6 +187,7 @@ void idem__worker_free(idem__mcp_worker *worker) {
   idem__server_lock(worker->server);
   idem_list_remove(&worker->link);
   idem__server_unlock(worker->server);
+  worker->pool = NULL;
   idem__worker_run_posted(worker); /* so that what it holds is let go of */
   idem__once_forget_worker(worker);
   idem__tasks_forget_hub(worker);
@@ -340,7 +364,7 @@ void idem__worker_deliver(idem__mcp_worker *worker) {
   worker->delivering = true;
   while (worker->again) {
     worker->again = false;
-    idem__worker_run_posted(worker);
+    run_posted(worker, false);
     idem__store_queue_run(worker->store_queue);
     deliver_changes(worker);
     idem__node_renew_now(worker);

@@ -66,6 +66,12 @@ struct idem__mcp_worker {
   bool task_missed;                     /* so is this: there was no memory for an event */
   bool delivering, again;               /* what happens meanwhile is delivered by the same loop */
   idem_buf scratch;                     /* a result under construction; one at a time */
+  idem_pool *pool; /* whose turns it keeps, where there are any; NULL: nobody's */
+  struct idem__once_marked {
+    struct idem__once_text *of; /* NULL: none */
+    bool modern;
+    idem_buf text;
+  } marked; /* the answer that those who wait for a key are being given */
   /* Called from any thread: make this worker's thread call idem__worker_deliver soon. NULL: it is called
    * at once (one thread, a loop of somebody's own). */
   void (*wake)(idem__mcp_worker *worker, void *user);
@@ -97,6 +103,8 @@ void idem__workers_destroy_ended(idem_server *server);
 idem_status idem__worker_post(idem__mcp_worker *worker, void (*fn)(void *arg), void *arg);
 /* ... with memory of the caller's. */
 void idem__worker_post_lent(idem__mcp_worker *worker, idem__posted *posted);
+/* What is to be done for many is to go on in another turn: as something posted. On the worker's thread. */
+bool idem__worker_turn_over(const idem__mcp_worker *worker);
 /* Calls them now, before what they use goes. On the worker's thread. */
 void idem__worker_run_posted(idem__mcp_worker *worker);
 /* A conn for one line peer of this worker; `principal` is copied and may be NULL. */

@@ -113,6 +113,7 @@ static idem_status new_worker(idem__loop_worker *entry) {
   if (status != IDEM_OK) return status;
   entry->worker->show_metrics = idem__web_metrics_add;
   entry->worker->left = left;
+  entry->worker->pool = entry->runtime->pool;
   arm(entry); /* its node's lease runs from the start */
   return IDEM_OK;
 }

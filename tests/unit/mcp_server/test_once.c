@@ -202,6 +202,74 @@ static void a_server_that_ends_tells_the_handlers_of_calls_with_keys(void **stat
   idem_server_free(server);
 }
 
+/* ------------------------------------------------------------------------ turns */
+
+static uint64_t hasty_clock(void *ctx) {
+  static uint64_t now_ns;
+  (void)ctx;
+  return now_ns += 1000000;
+}
+
+static void nobody(void *user) { (void)user; }
+
+static void count_wake(idem__mcp_worker *worker, void *user) {
+  (void)worker;
+  ++*(unsigned *)user;
+}
+
+/* Every look at the clock but the first of a turn says that it is over. */
+static void those_who_wait_for_one_answer_are_told_in_turns(void **state) {
+  enum { WAITING = 5 };
+  tool_state self = {0};
+  unsigned woken = 0;
+  idem_pool *pool;
+  idem_server *server = mcp_test_server(NULL);
+  mcp_peer first, waiting[WAITING];
+  (void)state;
+  assert_int_equal(idem_pool_new(NULL, &pool), IDEM_OK);
+  idem__pool_set_turns(pool, 1000000, hasty_clock, nobody, NULL);
+  add_tool(server, "keep", run_keep, &self, IDEM_ONCE_KEY, NULL);
+  mcp_peer_open(&first, server, "2025-11-25");
+  assert_string_equal(mcp_peer_ask(&first, "tools/call", KEYED("keep")), "");
+  for (size_t i = 0; i < WAITING; i++) {
+    mcp_peer_open(&waiting[i], server, "2025-11-25");
+    assert_string_equal(mcp_peer_ask(&waiting[i], "tools/call", KEYED("keep")), "");
+  }
+  idem__mcp_worker *worker = server->own_worker;
+  worker->pool = pool;
+  worker->wake = count_wake;
+  worker->wake_user = &woken;
+  idem_tool_text(self.kept, "it happened", 11);
+  expect_in(mcp_peer_more(&first), "it happened");
+  mcp_peer_close(&waiting[3]); /* after it was put off */
+  for (size_t i = 0; i < WAITING; i++) {
+    if (i == 3) continue;
+    unsigned before = woken;
+    idem__pool_new_turn(pool);
+    const char *answer = mcp_peer_more(&waiting[i]);
+    if (!*answer) {
+      assert_true(before > 0);
+      while (!*answer) {
+        idem__pool_new_turn(pool);
+        idem__worker_deliver(worker);
+        answer = mcp_peer_more(&waiting[i]);
+      }
+    }
+    expect_in(answer, "it happened");
+    expect_in(answer, "\"idem/replayed\":true");
+    if (i + 1 < WAITING) assert_string_equal(mcp_peer_more(&waiting[WAITING - 1]), "");
+  }
+  idem__worker_deliver(worker);
+  assert_null(worker->marked.of);
+  assert_int_equal(self.runs, 1);
+  worker->pool = NULL;
+  worker->wake = NULL;
+  for (size_t i = 0; i < WAITING; i++)
+    if (i != 3) mcp_peer_close(&waiting[i]);
+  mcp_peer_close_with(&first, server);
+  idem_pool_free(pool);
+}
+
 /* ------------------------------------------------------------------ broken off */
 
 /* Asked, cancelled by all, and asked again by another: "" where it runs again. */
@@ -348,6 +416,7 @@ static void nothing_is_left_where_memory_fails(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(those_who_wait_for_one_answer_are_told_in_turns),
       cmocka_unit_test(a_tool_may_want_a_key_or_none),
       cmocka_unit_test(a_refusal_before_anything_was_done_is_not_stored),
       cmocka_unit_test(an_address_to_visit_first_is_no_outcome),
