@@ -47,6 +47,17 @@ static void each_kept(edition *self, void (*each)(kept_program *one)) {
   }
 }
 
+/* Queries run on threads; without them the first call would be the last thing that happens. */
+static bool has_threads(const serve_config *config, idem_log *log) {
+  bool needed = false;
+  for (size_t i = 0; i < config->tool_count; i++)
+    needed |= !config->tools[i].is_program && !config->tools[i].http;
+  if (!needed || idem_offload_ready() == IDEM_OK) return true;
+  idem_logf(log, IDEM_LOG_ERROR, "cannot serve",
+            "the threads that queries run on cannot be had: memory or processes are limited");
+  return false;
+}
+
 bool edition_open(edition *self, program_host *programs) {
   serve_config *config = &self->config;
   self->program_tools = calloc(config->tool_count + 1, sizeof *self->program_tools);
@@ -68,7 +79,7 @@ bool edition_open(edition *self, program_host *programs) {
       http_tool_init(&self->http_tools[i], self, tool, programs->runners.log);
   }
   content_init(&self->content, config, self->bounds.hidden);
-  return true;
+  return has_threads(config, programs->runners.log);
 }
 
 /* A server knows a tool as long as a call of it may be begun, perhaps when its store has answered. */

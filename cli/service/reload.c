@@ -107,6 +107,11 @@ static void begin(service *self) {
     self->again = true;
     return;
   }
+  if (idem_offload_ready() != IDEM_OK) {
+    idem_logf(self->log, IDEM_LOG_WARN, "the old configuration stays in force",
+              "threads to read the new one on cannot be had");
+    return;
+  }
   self->work.data = self;
   if (self->options->page) page_reload_begins(&self->page);
   self->reloading = uv_queue_work(self->loop, &self->work, read_again, after_reading) == 0;

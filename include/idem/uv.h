@@ -143,6 +143,9 @@ typedef void (*idem_work_fn)(void *job);
 typedef void (*idem_after_fn)(idem_request *request, void *job);
 IDEM_API idem_status idem_offload(uv_loop_t *loop, idem_request *request, idem_work_fn work,
                                   idem_after_fn after, void *job);
+/* Makes libuv's threads now, once for the process: for programs that would rather not start than find out later that there
+ * are none to be had, where libuv would end the process (idem_offload looks, too). OK; SYS: they cannot be had. */
+IDEM_API idem_status idem_offload_ready(void);
 
 /* Shows every message of every conn on this loop to `fn`, whichever way it comes: see idem_pool_trace. NULL: to nobody.
  * NOTFOUND: nothing is served or connected to there. */
