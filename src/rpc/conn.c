@@ -331,7 +331,7 @@ void idem__conn_shutdown_asked(idem_conn *conn) {
 
 static bool idle(const idem_conn *conn) {
   return !conn->in_flight && !conn->call_count && !conn->queued && idem_list_empty(&conn->held) &&
-         !idem__conn_waits(conn);
+         !idem__turn_waits(conn);
 }
 
 static bool stopped(const idem_conn *conn) { return conn->closed || conn->free_later; }
@@ -382,7 +382,7 @@ IDEM__HOT idem_status idem_conn_feed(idem_conn *conn, const char *data, size_t l
   idem__conn_now_ns(conn);
   conn->active_ms = idem__conn_clock_ms(conn);
   idem__metrics_add(conn->opts.metrics, IDEM__M_BYTES_IN, len);
-  if (IDEM__UNLIKELY(idem__conn_waits(conn))) {
+  if (IDEM__UNLIKELY(idem__turn_waits(conn))) {
     if (!idem__turn_keep(conn, data, len)) idem__conn_fail(conn, IDEM_E_NOMEM);
     return idem__conn_leave(conn);
   }
@@ -412,7 +412,7 @@ idem_status idem__conn_message(idem_conn *conn, const char *text, size_t len,
 }
 
 /* Whole messages are kept with their lengths. */
-static bool keep_message(idem_conn *conn, const char *text, size_t len) {
+IDEM__COLD static bool keep_message(idem_conn *conn, const char *text, size_t len) {
   if (idem_buf_reserve(&conn->rest, conn->rest.len + sizeof len + len) != IDEM_OK) return false;
   return idem__turn_keep(conn, (const char *)&len, sizeof len) && idem__turn_keep(conn, text, len);
 }
@@ -421,13 +421,13 @@ idem_status idem__conn_message_in_turn(idem_conn *conn, const char *text, size_t
   idem_status status = may_feed(conn);
   if (IDEM__UNLIKELY(status != IDEM_OK)) return status;
   idem__conn_now_ns(conn);
-  bool waits = idem__conn_waits(conn);
+  bool waits = idem__turn_waits(conn);
   if (!waits && !idem__turn_is_over(conn, false)) return idem__conn_message(conn, text, len, NULL);
   if (len <= conn->policy.limits.message_bytes && keep_message(conn, text, len)) return IDEM_OK;
   return waits ? IDEM_E_NOMEM : idem__conn_message(conn, text, len, NULL);
 }
 
-static void take_messages(idem_conn *conn) {
+IDEM__COLD static void take_messages(idem_conn *conn) {
   bool progress = false;
   while (conn->rest_at < conn->rest.len && !stopped(conn)) {
     size_t len;
@@ -444,7 +444,7 @@ static void take_messages(idem_conn *conn) {
   idem__turn_rest_taken(conn);
 }
 
-static bool take_rest(idem_conn *conn) {
+IDEM__COLD static bool take_rest(idem_conn *conn) {
   if (!conn->rest.len) return false;
   if (conn->policy.framing == IDEM_FRAMING_WHOLE) {
     take_messages(conn);
@@ -465,7 +465,7 @@ bool idem__conn_reusable(const idem_conn *conn) {
          idem_list_empty(&conn->settled);
 }
 
-static void end_input(idem_conn *conn) {
+IDEM__COLD static void end_input(idem_conn *conn) {
   idem__framer_feed_eof(&conn->framer);
   take_frames(conn);
   conn->eof = true;
@@ -478,7 +478,7 @@ static void end_input(idem_conn *conn) {
 idem_status idem_conn_feed_eof(idem_conn *conn) {
   idem_status status = may_feed(conn);
   if (IDEM__UNLIKELY(status != IDEM_OK)) return status;
-  conn->eof_waits = idem__conn_waits(conn);
+  conn->eof_waits = idem__turn_waits(conn);
   if (conn->eof_waits) return IDEM_OK;
   idem__conn_enter(conn);
   idem__conn_now_ns(conn);
@@ -487,7 +487,7 @@ idem_status idem_conn_feed_eof(idem_conn *conn) {
 }
 
 /* Another turn: for what waits, as far as it goes. Whoever reads for the conn looks at it again. */
-void idem__conn_go_on(idem__late *late) {
+IDEM__COLD void idem__conn_go_on(idem__late *late) {
   idem_conn *conn = IDEM_CONTAINER(late, idem_conn, late);
   idem__conn_enter(conn);
   idem__conn_now_ns(conn);
@@ -495,7 +495,7 @@ void idem__conn_go_on(idem__late *late) {
   if (conn->unfinished.batch) idem__dispatch_unfinished(conn);
   bool progress = !conn->unfinished.batch && take_rest(conn);
   conn->going_on = false;
-  if (conn->eof_waits && !idem__conn_waits(conn) && !stopped(conn)) end_input(conn);
+  if (conn->eof_waits && !idem__turn_waits(conn) && !stopped(conn)) end_input(conn);
   idem__dispatch_held(conn);
   watch_frame(conn, progress);
   bool gone = conn->free_later;

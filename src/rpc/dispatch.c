@@ -376,7 +376,7 @@ IDEM__COLD static void refuse_batches(idem_conn *conn, size_t size) {
   idem__refuse_unknown(conn, &answer, "a batch was refused", size);
 }
 
-static void dispatch_elements(idem_conn *conn, idem__unfinished_batch *at) {
+IDEM__APART static void dispatch_elements(idem_conn *conn, idem__unfinished_batch *at) {
   bool progress = false;
   while (at->count && !conn->free_later) {
     if (conn->pool->turn_ns && progress && idem__turn_leave_batch(conn, at)) return;

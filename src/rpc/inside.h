@@ -370,13 +370,16 @@ struct idem_conn {
 };
 
 #define IDEM__REST_ROOM ((size_t)1 << 20) /* for what is read at once, beside the longest message */
+static inline bool idem__turn_waits(const idem_conn *conn) {
+  return conn->rest.len || conn->unfinished.batch;
+}
 void idem__turn_init(idem_conn *conn);
 void idem__turn_deinit(idem_conn *conn);
 bool idem__turn_is_over(idem_conn *conn, bool progress);
 /* Keeps what has come until another turn. False: no memory. */
 bool idem__turn_keep(idem_conn *conn, const char *data, size_t len);
 /* The turn is over, and the framer's input waits for another; false: it is to be worked on. */
-bool idem__turn_put_off(idem_conn *conn, bool progress);
+IDEM__APART bool idem__turn_put_off(idem_conn *conn, bool progress);
 void idem__turn_rest_taken(idem_conn *conn);
 /* The turn is over, and the rest of a batch waits for another; false: it is to be worked on. */
 bool idem__turn_leave_batch(idem_conn *conn, const idem__unfinished_batch *at);

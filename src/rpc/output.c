@@ -195,7 +195,7 @@ size_t idem_conn_queued(const idem_conn *conn) { return conn->queued; }
 
 bool idem_conn_want_read(const idem_conn *conn) {
   if (conn->closed || conn->eof || conn->failure != IDEM_OK) return false;
-  if (IDEM__UNLIKELY(idem__conn_waits(conn))) return false;
+  if (IDEM__UNLIKELY(idem__turn_waits(conn))) return false;
   /* Reading pauses for a peer that does not read its answers. While answers to our own calls are
    * awaited, or only messages of our own are queued, it goes on: two peers that both pause would
    * wait for each other for ever. Requests are then held back, not handled. */

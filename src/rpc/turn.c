@@ -59,7 +59,7 @@ void idem__turn_deinit(idem_conn *conn) {
 
 uint64_t idem__conn_clock(idem_conn *conn) { return idem__conn_now_ns(conn); }
 
-bool idem__conn_waits(const idem_conn *conn) { return conn->rest.len || conn->unfinished.batch; }
+bool idem__conn_waits(const idem_conn *conn) { return idem__turn_waits(conn); }
 
 /* What a conn has done something of goes on only while nobody waits. */
 bool idem__turn_is_over(idem_conn *conn, bool progress) {
