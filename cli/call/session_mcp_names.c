@@ -81,6 +81,11 @@ static void on_prompts(idem_mcp_client *client, const idem_mcp_result *result, v
   }
   bool listed = result->status == IDEM_OK;
   yyjson_val *prompt = find_named(result->items, "name", wanted, strlen(wanted));
+  /* A list shows what the token reaches: who asks for more all the same is told what it takes. */
+  if (listed && !prompt && self->login.auth && idem_auth_line(self->login.auth)) {
+    session_begin_other(self);
+    return;
+  }
   if (listed && !prompt) say_absent("prompt", wanted, strlen(wanted), result->items, "name");
   if (listed && (!prompt || !knows_arguments(self, prompt)))
     session_end(self, CALL_ASKED_WRONGLY);
