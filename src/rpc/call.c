@@ -27,9 +27,11 @@ static void end_with(idem_conn *conn, idem__call *call, idem_status status) {
   end_call(conn, call, &(idem_response){.status = status});
 }
 
+/* Want of memory is ours: whoever took the peer for gone would look for it elsewhere. */
 void idem__call_close_all(idem_conn *conn) {
+  idem_status status = conn->failure == IDEM_E_NOMEM ? IDEM_E_NOMEM : IDEM_E_CLOSED;
   while (!idem_list_empty(&conn->calls)) {
-    end_with(conn, IDEM_CONTAINER(conn->calls.next, idem__call, link), IDEM_E_CLOSED);
+    end_with(conn, IDEM_CONTAINER(conn->calls.next, idem__call, link), status);
   }
 }
 

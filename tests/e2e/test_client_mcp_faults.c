@@ -24,6 +24,7 @@ typedef struct place {
 
 typedef struct world {
   const place *at;
+  const fault_alloc *fault;
   uv_loop_t loop;
   uv_timer_t watch;
   idem_status ready;
@@ -33,8 +34,9 @@ typedef struct world {
 
 static void on_watch(uv_timer_t *timer) {
   const world *in = timer->data;
-  fail_msg("%s: %d ready, %d asked, %d ended, %d closed", in->at->url, in->readies, in->asked,
-           in->ended, in->closes);
+  fail_msg("%s, allocation %zu of %zu failing: %d ready, %d asked, %d ended, %d closed",
+           in->at->url, in->fault->fail_at, in->fault->calls, in->readies, in->asked, in->ended,
+           in->closes);
 }
 
 static void on_close(idem_mcp_client *client, void *user) {
@@ -99,6 +101,7 @@ static void converse(fault_alloc *fault, void *user) {
                                .on_close = on_close,
                                .user = &in};
   open_world(&in, at);
+  in.fault = fault;
   idem_status status = idem_mcp_connect(&in.loop, at->url, &opts, on_ready, &in, NULL);
   assert_true(status == IDEM_OK || fault->failures > 0);
   close_world(&in);

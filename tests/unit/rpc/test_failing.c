@@ -27,7 +27,7 @@ static void keep(idem_request *request, yyjson_val *params, void *user) {
 
 static void note_end(idem_conn *conn, const idem_response *response, void *user) {
   stage *s = user;
-  assert_int_equal(response->status, IDEM_E_CLOSED);
+  assert_int_equal(response->status, IDEM_E_NOMEM);
   assert_int_not_equal(idem_call(conn, "again", NULL, NULL, note_end, s, NULL), IDEM_OK);
   s->answers++;
   if (!s->frees) return;
