@@ -13,20 +13,28 @@ static bool is_known(const char *const *known, const char *value) {
   return false;
 }
 
-static void say_known(template_fault *fault, const char *name, const char *const *known) {
-  size_t size = sizeof fault->sentence;
-  size_t len = (size_t)snprintf(fault->sentence, size, "arguments.%s: expected one of", name);
-  for (size_t i = 0; known[i] && len < size; i++)
-    len += (size_t)snprintf(fault->sentence + len, size - len, "%s \"%s\"", i ? "," : "", known[i]);
+static void refuse_value(idem_request *request, const char *name, yyjson_val *received,
+                         const char *expected, const char *const *known) {
+  char path[160];
+  snprintf(path, sizeof path, "arguments.%.140s", name);
+  idem_reply_invalid_params(
+      request, &(idem_param_fault){
+                   .param = path, .expected = expected, .received = received, .accepted = known});
 }
 
-/* Whether each argument that has an enum is one of it. */
-static bool all_known(const prompt_config *prompt, yyjson_val *arguments, template_fault *fault) {
+/* Whether each argument is a text that can be filled in, and where it has an enum, one of it. */
+static bool check(const prompt_config *prompt, yyjson_val *arguments, idem_request *request) {
   for (size_t i = 0; i < prompt->argument_count; i++) {
-    const char *value = yyjson_get_str(yyjson_obj_get(arguments, prompt->argument_names[i]));
+    const char *name = prompt->argument_names[i];
+    yyjson_val *given = yyjson_obj_get(arguments, name);
+    const char *value = yyjson_get_str(given);
     const char *const *known = prompt->completions[i].values;
-    if (!value || !known || is_known(known, value)) continue;
-    say_known(fault, prompt->argument_names[i], known);
+    bool whole = !value || strlen(value) == yyjson_get_len(given);
+    if (!value || (whole && (!known || is_known(known, value)))) continue;
+    if (known)
+      refuse_value(request, name, given, "one of the accepted values", known);
+    else
+      refuse_value(request, name, given, "string without NUL", NULL);
     return false;
   }
   return true;
@@ -37,15 +45,12 @@ static void answer(idem_request *request, yyjson_val *arguments, void *user) {
   values from = {.arguments = arguments};
   template_fault fault;
   idem_buf text;
-  if (!all_known(prompt, arguments, &fault)) {
-    idem_reply_error_text(request, IDEM_RPC_INVALID_PARAMS, "Invalid params", fault.sentence);
-    return;
-  }
+  if (!check(prompt, arguments, request)) return;
   idem_buf_init(&text, NULL, PROMPT_MAX);
   if (word_render(&prompt->text, &from, &text, &fault))
     idem_prompt_text(request, text.len ? text.data : "", text.len);
   else
-    idem_reply_error_text(request, IDEM_RPC_INVALID_PARAMS, "Invalid params", fault.sentence);
+    idem_reply_fault(request, IDEM_FAULT_VALIDATION, fault.sentence);
   idem_buf_deinit(&text);
 }
 

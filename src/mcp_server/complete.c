@@ -62,6 +62,7 @@ static bool read_named(idem__context *context, yyjson_val *ref, bool prompt,
 }
 
 static bool read_ref(idem__context *context, yyjson_val *ref, idem_completion_query *query) {
+  static const char *const kinds[] = {"ref/prompt", "ref/resource", NULL};
   yyjson_val *type = yyjson_obj_get(ref, "type");
   if (!yyjson_is_obj(ref)) {
     idem__reply_bad_param(context, "ref", "object", ref);
@@ -69,7 +70,11 @@ static bool read_ref(idem__context *context, yyjson_val *ref, idem_completion_qu
   }
   if (yyjson_equals_str(type, "ref/prompt")) return read_named(context, ref, true, query);
   if (yyjson_equals_str(type, "ref/resource")) return read_named(context, ref, false, query);
-  idem__reply_bad_param(context, "ref.type", "ref/prompt or ref/resource", type);
+  idem_reply_invalid_params(context->request,
+                            &(idem_param_fault){.param = "ref.type",
+                                                .expected = "ref/prompt or ref/resource",
+                                                .received = type,
+                                                .accepted = kinds});
   return false;
 }
 

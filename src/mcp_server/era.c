@@ -10,19 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define META_VERSION "io.modelcontextprotocol/protocolVersion"
+#define META_VERSION IDEM__META_VERSION
 #define META_CAPABILITIES "io.modelcontextprotocol/clientCapabilities"
 #define META_CLIENT_INFO "io.modelcontextprotocol/clientInfo"
-#define META_LOG_LEVEL "io.modelcontextprotocol/logLevel"
-
-int idem__level_parse(yyjson_val *val) {
-  static const char *const names[] = {"debug", "info",     "notice", "warning",
-                                      "error", "critical", "alert",  "emergency"};
-  for (int i = 0; i < 8; i++) {
-    if (yyjson_equals_str(val, names[i])) return i;
-  }
-  return -1;
-}
 
 /* ------------------------------------------------------------- the modern gate */
 
@@ -74,21 +64,27 @@ static bool version_header_matches(idem__context *context, const idem__mcp_peer 
   return refuse_header(context, "MCP-Protocol-Version", "the header differs from _meta");
 }
 
-static bool refuse_version(idem__context *context, yyjson_val *requested) {
+static bool refuse_version_text(idem__context *context, const char *requested, size_t len) {
   idem_buf *data = &context->worker->scratch;
   data->len = 0;
   idem__writer writer = idem__writer_on(data);
   idem__write_object(&writer);
   idem__write_key(&writer, "supported");
   idem__write_supported_versions(context->server, &writer);
-  idem__write_member_value(&writer, "requested", requested);
+  idem__write_key(&writer, "requested");
+  idem__write_string(&writer, requested, len);
   idem__write_object_end(&writer);
   char text[IDEM__CAUSE], supported[IDEM__VERSIONS];
   const char *cause =
-      idem__cause(context, text, "Unsupported protocol version: %.64s (supported: %s)",
-                  yyjson_get_str(requested), idem__supported_versions(context->server, supported));
+      idem__cause(context, text, "Unsupported protocol version: %.*s (supported: %s)",
+                  (int)idem_utf8_cut(requested, len, 64), requested,
+                  idem__supported_versions(context->server, supported));
   idem__refuse_for(context, 400, -32022, cause, data->data, data->len);
   return false;
+}
+
+static bool refuse_version(idem__context *context, yyjson_val *requested) {
+  return refuse_version_text(context, yyjson_get_str(requested), yyjson_get_len(requested));
 }
 
 static bool modern_revision(idem__context *context, yyjson_val *version) {
@@ -101,12 +97,18 @@ static bool modern_revision(idem__context *context, yyjson_val *version) {
   return true;
 }
 
-static bool modern_log_level(idem__context *context) {
-  yyjson_val *level = yyjson_obj_get(context->meta, META_LOG_LEVEL);
-  if (!level) return true;
-  context->log_level = idem__level_parse(level);
-  if (context->log_level >= 0) return true;
-  return refuse_meta(context, "_meta." META_LOG_LEVEL, "a log level", level);
+/* A capability is declared by an object, which may be empty. */
+static bool capabilities_fit(idem__context *context, yyjson_val *capabilities) {
+  static const char *const known[] = {"roots", "sampling", "elicitation", "extensions",
+                                      "experimental"};
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+    yyjson_val *received = yyjson_obj_get(capabilities, known[i]);
+    if (!received || yyjson_is_obj(received)) continue;
+    char path[sizeof "_meta." META_CAPABILITIES ".experimental"];
+    snprintf(path, sizeof path, "_meta." META_CAPABILITIES ".%s", known[i]);
+    return refuse_meta(context, path, "object", received);
+  }
+  return true;
 }
 
 /* Batches belong to one legacy revision; a claim inside one does not bring them back. */
@@ -124,7 +126,7 @@ static bool has_claims(idem__context *context, yyjson_val *version, yyjson_val *
     return refuse_meta(context, "_meta." META_VERSION, "a revision", version);
   if (!yyjson_is_obj(capabilities))
     return refuse_meta(context, "_meta." META_CAPABILITIES, "object", capabilities);
-  return true;
+  return capabilities_fit(context, capabilities);
 }
 
 static bool modern_client(idem__context *context) {
@@ -152,8 +154,7 @@ static bool pass_modern(idem__context *context, const idem__mcp_peer *peer) {
   if (!modern_revision(context, version)) return false;
   context->capabilities = capabilities;
   if (!modern_client(context)) return false;
-  if (peer->edge && !idem__headers_check(context, context->params)) return false;
-  return modern_log_level(context);
+  return !peer->edge || idem__headers_check(context, context->params);
 }
 
 /* ------------------------------------------------------------- the legacy gate */
@@ -221,12 +222,17 @@ static bool refuse_session(idem__context *context) {
 }
 
 /* A server that speaks no legacy revision names what it speaks. */
-static bool refuse_legacy(idem__context *context) {
+static bool refuse_legacy(idem__context *context, const idem__mcp_peer *peer) {
+  static const char assumed[] = "2025-03-26"; /* spoken over HTTP by who does not say it */
+  const char *value;
+  size_t len;
   yyjson_val *requested = yyjson_obj_get(context->params, "protocolVersion");
-  if (!yyjson_is_str(requested)) return refuse_claimless(context);
+  if (!yyjson_is_str(requested) && !peer->edge) return refuse_claimless(context);
   context->revision = &idem__revisions[0];
   idem__request_set_codes(context->request, IDEM_CODES_MODERN);
-  return refuse_version(context, requested);
+  if (yyjson_is_str(requested)) return refuse_version(context, requested);
+  bool said = header_value(peer, "mcp-protocol-version", &value, &len);
+  return refuse_version_text(context, said ? value : assumed, said ? len : sizeof assumed - 1);
 }
 
 /* A header that names no revision served here: told with those that are. */
@@ -268,7 +274,7 @@ static bool pass_legacy(idem__context *context, const idem__mcp_peer *peer) {
     idem__refuse_unavailable(context);
     return false;
   }
-  if (!newest) return refuse_legacy(context);
+  if (!newest) return refuse_legacy(context, peer);
   context->revision = newest;
   if (peer->unknown_session) return refuse_session(context);
   if (!version_header_served(context, peer)) return false;
@@ -287,7 +293,7 @@ static bool pass_legacy(idem__context *context, const idem__mcp_peer *peer) {
 
 /* Whoever says a part of what the newer era says means it: what is missing is named. */
 static bool is_modern(const idem__context *context) {
-  static const char *const parts[] = {META_CAPABILITIES, META_CLIENT_INFO, META_LOG_LEVEL};
+  static const char *const parts[] = {META_CAPABILITIES, META_CLIENT_INFO, IDEM__META_LOG_LEVEL};
   if (yyjson_obj_get(context->meta, META_VERSION)) return true;
   if (!idem__server_speaks(context->server, IDEM_MCP_2026_07_28)) return false;
   for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {

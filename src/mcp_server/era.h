@@ -4,9 +4,11 @@
 
 #include "nouns.h"
 
+/* What a request of the newer era says in its _meta, as it may be looked for elsewhere too. */
+#define IDEM__META_VERSION "io.modelcontextprotocol/protocolVersion"
+#define IDEM__META_LOG_LEVEL "io.modelcontextprotocol/logLevel"
+
 /* Finds its revision, and with it who asks and what that client can do; false: refused. */
 bool idem__era_pass(idem__context *context, const idem__mcp_peer *peer);
-/* A log level's name; -1: not one. */
-int idem__level_parse(yyjson_val *val);
 
 #endif

@@ -90,23 +90,35 @@ static idem__context *new_context(idem_request *request, yyjson_val *params) {
 
 /* False: refused. Without memory for it the request goes on untold. */
 static bool read_progress_token(idem__context *context) {
-  int64_t number;
-  yyjson_val *token = yyjson_obj_get(context->meta, "progressToken");
+  static const char name[] = "progressToken";
+  yyjson_val *token = yyjson_obj_get(context->meta, name);
+  idem_buf *scratch = &context->worker->scratch;
   if (!token) return true;
-  if (!yyjson_is_str(token) && !idem__json_get_int(token, &number)) {
+  scratch->len = 0;
+  idem_status status = idem__request_raw_member(context->request, context->meta, name, scratch);
+  if (status == IDEM_OK && !idem__id_fits(token, scratch->data, scratch->len)) {
     idem__reply_bad_param(context, "_meta.progressToken", "string or integer", token);
     return false;
   }
-  /* The token goes back as it came; its text is gone, so it is written anew from its value. */
-  idem_buf *scratch = &context->worker->scratch;
-  scratch->len = 0;
-  if (idem__json_put(scratch, token) != IDEM_OK) return true;
-  char *copy = idem__arena_malloc(idem__request_memory(context->request), scratch->len);
+  char *copy = status == IDEM_OK
+                   ? idem__arena_malloc(idem__request_memory(context->request), scratch->len)
+                   : NULL;
   if (!copy) return true;
   memcpy(copy, scratch->data, scratch->len);
   context->progress_token = copy;
   context->progress_token_len = scratch->len;
   return true;
+}
+
+/* Of 2026-07-28: how much of what happens the request wants to hear. */
+static bool read_log_level(idem__context *context) {
+  if (!idem__revision_has(context->revision, IDEM__R_MODERN)) return true;
+  yyjson_val *level = yyjson_obj_get(context->meta, IDEM__META_LOG_LEVEL);
+  if (!level) return true;
+  context->log_level = idem__level_parse(level);
+  if (context->log_level >= 0) return true;
+  idem__reply_bad_level(context, "_meta." IDEM__META_LOG_LEVEL, level);
+  return false;
 }
 
 /* ------------------------------------------------------------------ the gate */
@@ -176,7 +188,8 @@ static bool gate(idem_request *request, yyjson_val *params, void *user) {
     idem__reply_bad_param(context, "_meta", "object", meta);
     return false;
   }
-  return read_progress_token(context) && (context->method || pass_key(context));
+  return read_log_level(context) && read_progress_token(context) &&
+         (context->method || pass_key(context));
 }
 
 /* ----------------------------------------------------------------- registering */
@@ -235,6 +248,10 @@ static idem_status register_notifications(idem_server *server) {
   }
   if (status == IDEM_OK) {
     status = idem_router_notification(server->router, "notifications/progress", on_ignored, NULL);
+  }
+  /* Conns act on it themselves; here it has its name in the metrics. */
+  if (status == IDEM_OK) {
+    status = idem_router_notification(server->router, "notifications/cancelled", on_ignored, NULL);
   }
   if (status == IDEM_OK) {
     status = idem_router_notification(server->router, IDEM__ONCE_CANCELLED, on_given_up, NULL);

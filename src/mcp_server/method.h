@@ -6,6 +6,10 @@
 #include "nouns.h"
 
 typedef void (*idem__method_run)(idem__context *context, yyjson_val *params);
+/* A log level's name; -1: not one. */
+int idem__level_parse(yyjson_val *val);
+/* Names the levels there are. */
+void idem__reply_bad_level(idem__context *context, const char *param, yyjson_val *received);
 /* Registers every method and notification on the server's router. */
 idem_status idem__methods_register(idem_server *server);
 

@@ -10,8 +10,22 @@
 
 #include <string.h>
 
-static const char *const level_names[] = {"debug", "info",     "notice", "warning",
-                                          "error", "critical", "alert",  "emergency"};
+static const char *const level_names[] = {"debug",    "info",  "notice",    "warning", "error",
+                                          "critical", "alert", "emergency", NULL};
+
+int idem__level_parse(yyjson_val *val) {
+  for (int i = 0; level_names[i]; i++) {
+    if (yyjson_equals_str(val, level_names[i])) return i;
+  }
+  return -1;
+}
+
+void idem__reply_bad_level(idem__context *context, const char *param, yyjson_val *received) {
+  idem_reply_invalid_params(context->request, &(idem_param_fault){.param = param,
+                                                                  .expected = "a log level",
+                                                                  .received = received,
+                                                                  .accepted = level_names});
+}
 
 idem_status idem__notify_text(idem_conn *conn, const char *method, idem_buf *params) {
   return idem__notify_own(conn, method, params->data, params->len);
@@ -140,7 +154,7 @@ void idem__run_set_level(idem__context *context, yyjson_val *params) {
   yyjson_val *level = params ? yyjson_obj_get(params, "level") : NULL;
   int parsed = idem__level_parse(level);
   if (parsed < 0) {
-    idem__reply_bad_param(context, "level", "a log level", level);
+    idem__reply_bad_level(context, "level", level);
     return;
   }
   idem__mcp_peer *peer = idem__mcp_peer_of(idem_request_conn(context->request));

@@ -216,8 +216,15 @@ IDEM__COLD static void refuse_params(idem_conn *conn, idem__batch *batch,
   idem_buf_fixed(&data, storage, sizeof storage);
   idem_buf_printf(&data, "{\"param\":\"params\",\"expected\":\"object\",\"received\":\"%s\"}",
                   message->params_refused);
+  const idem_policy *policy = &conn->policy;
+  bool named = policy->error_message == IDEM_MESSAGE_CAUSE && policy->codes != IDEM_CODES_ERLMCP;
+  /* Constants: the answer may have to wait. */
+  const char *cause = strcmp(message->params_refused, "null") == 0
+                          ? "Invalid params: params: expected object, received null"
+                          : "Invalid params: params: expected object, received array";
   idem__answer answer = {.is_error = true,
                          .code = IDEM_RPC_INVALID_PARAMS,
+                         .message = named ? cause : NULL,
                          .value = {IDEM__VALUE_OWN, data.data, data.len, NULL}};
   idem__refuse_message(conn, batch, message, &answer, size);
 }
@@ -285,6 +292,7 @@ IDEM__APART static void accept_notification(idem_conn *conn, idem__block *block,
   const idem__method *method =
       idem__router_find(conn->opts.router, message->method, message->method_len);
   if (idem__is_cancel(conn, message)) {
+    idem__metrics_notification(conn->opts.metrics, method ? method->label : 0);
     idem__cancel_by(conn, block, text, text_len, message);
     return;
   }
@@ -427,6 +435,7 @@ static inline bool depth_within(const idem_conn *conn, const idem__block *block,
 
 static void dispatch_block(idem_conn *conn, idem__block *block, const char *text, size_t text_len) {
   idem_status status;
+  block->text = text;
   block->doc = idem__json_read(text, text_len, &block->arena, &status);
   idem__block_parsed(block);
   if (IDEM__UNLIKELY(!block->doc)) {
@@ -469,7 +478,7 @@ IDEM__HOT void idem__dispatch_text(idem_conn *conn, const char *text, size_t len
       dispatch_block(conn, block, text, len);
     else
       idem__refuse_whole(conn, IDEM__OVERSIZE, len);
-    if (block->refs > 1) idem__block_keep(block);
+    if (block->refs > 1) idem__block_keep(block, text);
     idem__block_release(block);
   } else if (over) {
     idem__refuse_whole(conn, IDEM__OVERSIZE, len);

@@ -34,6 +34,7 @@ typedef struct idem__block {
   const idem_router *router;
   idem__arena arena;
   yyjson_doc *doc;
+  const char *text; /* that `doc` was read from, or a copy of it; NULL: gone */
   const char *note; /* what its transport says of the message, in the arena; NULL: nothing */
   _Alignas(16) char data[];
 } idem__block;
@@ -44,8 +45,8 @@ idem__block *idem__block_new(idem_pool *pool, const idem_router *router, size_t 
 /* The text has been read into it: the pool remembers how much that took. */
 void idem__block_parsed(idem__block *block);
 void idem__block_release(idem__block *block);
-/* Its message has been handled, but not all that came from it: it is cut to what it uses. */
-void idem__block_keep(idem__block *block);
+/* Its message has been handled, but not all that came from it: it is cut to what it uses. `text` goes. */
+void idem__block_keep(idem__block *block, const char *text);
 /* Counts the block's memory, as it is now, against the router's total; false: there is no room. */
 bool idem__block_charge(idem__block *block);
 

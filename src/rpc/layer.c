@@ -14,6 +14,25 @@ const char *idem__request_name(const idem_request *request, size_t *len) {
   return request->name;
 }
 
+idem_status idem__request_raw_member(const idem_request *request, yyjson_val *object,
+                                     const char *name, idem_buf *out) {
+  const idem__block *block = request->block;
+  yyjson_val *key = unsafe_yyjson_get_first(object);
+  while (!yyjson_equals_str(key, name)) key = unsafe_yyjson_get_next(key + 1);
+  if (!block->text) return idem__json_put(out, key + 1);
+  const char *raw;
+  size_t len;
+  idem__json_raw_after(block->doc, block->text, block->text_len, key, &raw, &len);
+  return idem_buf_put(out, raw, len);
+}
+
+bool idem__id_fits(yyjson_val *val, const char *raw, size_t raw_len) {
+  idem__id id = {.kind = IDEM__ID_ABSENT};
+  idem__id_read(val, raw, raw_len, &id);
+  return id.kind == IDEM__ID_STRING || id.kind == IDEM__ID_INTEGER ||
+         (id.kind == IDEM__ID_NUMBER && !id.fraction);
+}
+
 void *idem__request_user_of(const idem_request *request, idem_method_fn fn) {
   return request->method && request->method->fn == fn ? request->method->user : NULL;
 }

@@ -106,6 +106,51 @@ static idem_status put_fault(idem_buf *out, const idem_param_fault *fault) {
   return status == IDEM_OK ? idem_buf_puts(out, "}") : status;
 }
 
+/* What was expected, as a sentence has it: a closed choice by its values. */
+static idem_status put_expected(idem_buf *out, const idem_param_fault *fault) {
+  if (!fault->accepted) return idem_buf_printf(out, "%s", fault->expected);
+  idem_status status = idem_buf_puts(out, "one of");
+  for (size_t i = 0; fault->accepted[i] && status == IDEM_OK; i++) {
+    status = idem_buf_printf(out, "%s ", i ? "," : "");
+    if (status == IDEM_OK)
+      status = idem_text_json_string(out, fault->accepted[i], strlen(fault->accepted[i]));
+  }
+  return status;
+}
+
+/* A closed choice shows the value as data does. */
+static idem_status put_shown(idem_buf *out, const idem_param_fault *fault) {
+  yyjson_val *received = fault->received;
+  if (!fault->accepted || !received || !unsafe_yyjson_is_str(received))
+    return idem_buf_printf(out, "%s", idem__json_type_name(received));
+  size_t len = unsafe_yyjson_get_len(received);
+  return idem_text_json_string(out, received->uni.str,
+                               idem_utf8_cut(received->uni.str, len, RECEIVED_MAX));
+}
+
+/* What is wrong in one line, where the policy wants that in the message; else NULL. */
+#define CAUSE_BYTES 257
+static const char *cause_of(const idem_request *request, const idem_param_fault *fault,
+                            char out[CAUSE_BYTES]) {
+  char plain[1024], escaped[4 * sizeof plain];
+  idem_buf sentence, line;
+  if (!request->conn || request->codes == IDEM_CODES_ERLMCP) return NULL;
+  if (request->conn->policy.error_message != IDEM_MESSAGE_CAUSE) return NULL;
+  idem_buf_fixed(&sentence, plain, sizeof plain);
+  /* What does not fit any more is past the bound. */
+  idem_status status = idem_buf_printf(&sentence, "Invalid params: %.200s%sexpected ", fault->param,
+                                       *fault->param ? ": " : "");
+  if (status == IDEM_OK) status = put_expected(&sentence, fault);
+  if (status == IDEM_OK) status = idem_buf_puts(&sentence, ", received ");
+  if (status == IDEM_OK) put_shown(&sentence, fault);
+  idem_buf_fixed(&line, escaped, sizeof escaped);
+  if (idem_text_escape(&line, sentence.data, sentence.len, SIZE_MAX) != IDEM_OK) return NULL;
+  size_t len = idem_utf8_cut(line.data, line.len, CAUSE_BYTES - 1);
+  memcpy(out, line.data, len);
+  out[len] = '\0';
+  return out;
+}
+
 /* The log hears which param it was, not what stood there. */
 static void tell(idem_request *request, const idem_param_fault *fault) {
   char detail[256];
@@ -122,7 +167,9 @@ idem_status idem_reply_invalid_params(idem_request *request, const idem_param_fa
   idem_buf_init(&data, &pool->alloc, (size_t)1 << 20);
   idem_status status = put_fault(&data, fault);
   tell(request, fault);
-  status = idem__reply_error_own(request, IDEM_RPC_INVALID_PARAMS, NULL,
+  char text[CAUSE_BYTES];
+  const char *cause = cause_of(request, fault, text);
+  status = idem__reply_error_own(request, IDEM_RPC_INVALID_PARAMS, cause,
                                  status == IDEM_OK ? data.data : NULL, data.len);
   idem_buf_deinit(&data);
   idem__pool_unref(pool);

@@ -299,7 +299,8 @@ static void keep_or_free_large(idem_pool *pool, idem__block *block) {
 }
 
 /* What waits in conn->held is counted by its size, which must not change under it. */
-void idem__block_keep(idem__block *block) {
+void idem__block_keep(idem__block *block, const char *text) {
+  if (block->text == text) block->text = NULL; /* else a copy was kept: see park.c and turn.c */
   idem__slab *slab = block->slab;
   if (!slab || block->held) return;
   size_t used = (block->arena.used + 15u) & ~(size_t)15u;

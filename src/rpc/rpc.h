@@ -165,6 +165,12 @@ uint64_t idem__router_seed(const idem_router *router);
 /* Memory that lives as long as the request. */
 idem__arena *idem__request_memory(idem_request *request);
 const idem__id *idem__request_id(const idem_request *request);
+/* Appends a member's value as it stood in the message, byte for byte; `object` is part of its params and has it. A request that
+ * waited and found no memory for its text says the value in our own spelling. */
+idem_status idem__request_raw_member(const idem_request *request, yyjson_val *object,
+                                     const char *name, idem_buf *out);
+/* A string, or a number that is an integer of whatever size. */
+bool idem__id_fits(yyjson_val *val, const char *raw, size_t raw_len);
 /* The method's name as it was asked for. */
 const char *idem__request_name(const idem_request *request, size_t *len);
 /* What `fn` was registered with, where it is what runs for this request; else NULL. */

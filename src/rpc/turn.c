@@ -107,7 +107,7 @@ bool idem__turn_leave_batch(idem_conn *conn, const idem__unfinished_batch *at) {
     char *copy = idem__arena_malloc(&at->batch->block->arena, at->text_len);
     if (!copy) return false;
     memcpy(copy, text, at->text_len);
-    text = copy;
+    at->batch->block->text = text = copy;
   }
   *left = *at;
   left->text = text;

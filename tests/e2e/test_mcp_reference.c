@@ -89,8 +89,8 @@ static void the_log_says_why_a_request_was_refused(void **state) {
        "id=4 method=prompts/get peer=stdio detail=Invalid params: name: expected string, received "
        "number, "},
       {REQUEST(5, "\"tools/list\",\"params\":[]"),
-       "id=5 method=tools/list peer=stdio detail={\"param\":\"params\",\"expected\":\"object\","
-       "\"received\":\"array\"}, "},
+       "id=5 method=tools/list peer=stdio detail=Invalid params: params: expected object, received "
+       "array, "},
       {HELLO, "method=initialize peer=stdio detail=already-initialized, "},
   };
   (void)state;

@@ -215,7 +215,14 @@ static void arguments_are_completed_from_their_enum(void **state) {
   expect_in(
       serving_ask(*state, "prompts/get",
                   "{\"name\":\"speak\",\"arguments\":{\"language\":\"Elvish\",\"word\":\"a\"}}"),
-      "arguments.language: expected one of \\\"German\\\", \\\"greek\\\", \\\"Thai\\\"");
+      "\"Invalid params: arguments.language: expected one of \\\"German\\\", \\\"greek\\\", "
+      "\\\"Thai\\\", received \\\"Elvish\\\"\",\"data\":{\"param\":\"arguments.language\","
+      "\"expected\":\"one of the accepted values\",\"received\":\"Elvish\","
+      "\"accepted\":[\"German\",\"greek\",\"Thai\"]}");
+  expect_in(serving_ask(
+                *state, "prompts/get",
+                "{\"name\":\"speak\",\"arguments\":{\"language\":\"Thai\",\"word\":\"a\\u0000\"}}"),
+            "\"Invalid params: arguments.word: expected string without NUL, received string\"");
 }
 
 static void arguments_are_completed_by_a_program(void **state) {

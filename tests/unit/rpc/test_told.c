@@ -336,6 +336,27 @@ static void what_an_end_cuts_off_is_told_of(void **state) {
   close_fixture(&self);
 }
 
+static void on_note(idem_conn *conn, yyjson_val *params, void *user) {
+  (void)conn, (void)params, (void)user;
+  fail_msg("the conn acts on it itself");
+}
+
+static void a_cancellation_is_counted_by_its_name(void **state) {
+  (void)state;
+  static const char note[] = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\","
+                             "\"params\":{\"requestId\":9}}";
+  fixture self;
+  open_fixture(&self, IDEM_PROFILE_MCP, IDEM_LOG_WARN);
+  expect(&self, note, "");
+  expect_counted(&self, "mcp_notifications_total{method=\"other\"} 1\n");
+  assert_int_equal(idem_router_notification(self.router, "notifications/cancelled", on_note, NULL),
+                   IDEM_OK);
+  assert_int_equal(idem_router_label(self.router, self.metrics), IDEM_OK);
+  expect(&self, note, "");
+  expect_counted(&self, "mcp_notifications_total{method=\"notifications/cancelled\"} 1\n");
+  close_fixture(&self);
+}
+
 static void an_unknown_response_is_told_of_with_its_id(void **state) {
   (void)state;
   fixture self;
@@ -386,6 +407,7 @@ int main(void) {
       cmocka_unit_test(an_answer_to_what_was_cancelled_is_no_warning),
       cmocka_unit_test(time_that_ran_out_is_told_of),
       cmocka_unit_test(what_an_end_cuts_off_is_told_of),
+      cmocka_unit_test(a_cancellation_is_counted_by_its_name),
       cmocka_unit_test(an_unknown_response_is_told_of_with_its_id),
       cmocka_unit_test(what_a_rate_limit_takes_is_told_of_and_counted),
       cmocka_unit_test(no_kind_of_line_hides_another),

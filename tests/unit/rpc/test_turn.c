@@ -169,6 +169,42 @@ static void a_batch_waits_element_by_element(void **state) {
   end(&all);
 }
 
+static void echo_token(idem_request *request, yyjson_val *params, void *user) {
+  (void)user;
+  idem_buf raw;
+  idem_buf_init(&raw, NULL, 64);
+  now_ns += WORK_MS * MS;
+  worked++;
+  assert_int_equal(idem__request_raw_member(request, params, "token", &raw), IDEM_OK);
+  assert_int_equal(raw.len, 3);
+  assert_memory_equal(raw.data, "1e3", 3);
+  idem_buf_deinit(&raw);
+  idem_reply_json(request, "1", 1);
+}
+
+static void a_batch_keeps_its_text_over_turns(void **state) {
+  (void)state;
+  turns all;
+  begin(&all);
+  assert_int_equal(idem_router_method(all.router, "echo", echo_token, NULL), IDEM_OK);
+  idem_conn *conn = open_conn(&all);
+  char text[4096] = "[";
+  size_t len = 1;
+  for (unsigned i = 0; i < LINES; i++)
+    len += (size_t)snprintf(text + len, sizeof text - len,
+                            "{\"jsonrpc\":\"2.0\",\"id\":%u,\"method\":\"echo\","
+                            "\"params\":{\"token\": 1e3 }}%s",
+                            i, i + 1 < LINES ? "," : "]\n");
+  assert_int_equal(idem_conn_feed(conn, text, len), IDEM_OK);
+  memset(text, 'x', sizeof text);
+  assert_int_equal(worked, 2);
+  run_all(&all);
+  assert_int_equal(worked, LINES);
+  assert_int_equal(answers(conn, 0), LINES);
+  idem_conn_free(conn);
+  end(&all);
+}
+
 static void those_who_wait_take_turns_by_message(void **state) {
   (void)state;
   turns all;
@@ -225,6 +261,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(lines_beyond_a_turn_wait_for_the_next_one),
                                      cmocka_unit_test(what_comes_meanwhile_and_the_end_wait_too),
                                      cmocka_unit_test(a_batch_waits_element_by_element),
+                                     cmocka_unit_test(a_batch_keeps_its_text_over_turns),
                                      cmocka_unit_test(those_who_wait_take_turns_by_message),
                                      cmocka_unit_test(whole_messages_wait_too),
                                      cmocka_unit_test(without_turns_all_is_answered_at_once)};
