@@ -227,12 +227,13 @@ static idem__http_when refuse(idem_http_exchange *exchange, const idem__http_ref
   return IDEM__HTTP_REFUSED;
 }
 
-/* The revision a legacy request without a session speaks: as its header says, or 2025-03-26. */
+/* The revision a legacy request without a session speaks: as its header says, or 2025-03-26. NULL: not served so. */
 static const idem__revision *assumed(const idem__mcp_serving *serving, bool has_header,
                                      const idem__revision *named) {
-  if (!idem__session_table_stateless(serving->endpoint->table)) return NULL;
-  if (!has_header) return idem__revision_find("2025-03-26", 10);
-  return serving->modern ? NULL : named;
+  const idem__revision *spoken = has_header ? named : idem__revision_find("2025-03-26", 10);
+  if (!idem__session_table_stateless(serving->endpoint->table) || serving->modern) return NULL;
+  bool served = spoken && (serving->endpoint->worker->server->opts.revisions & spoken->bit);
+  return served ? spoken : NULL;
 }
 
 /* A version header that is not served is refused, unless the message itself may claim one: then the gate
@@ -355,6 +356,8 @@ static uint16_t answer_status(void *at, uint16_t otherwise) {
   serving->faulty = !serving->status && otherwise == 400;
   if (serving->status) return serving->status;
   if (serving->peer.unknown_session) return 404; /* no message at all, or several */
+  /* Params that are no object hold no claim, which the header promised. */
+  if (serving->modern && idem__conn_params_refused(serving->peer.conn)) return 400;
   /* What is no message at all is 400; errors of handlers travel with 200. */
   return otherwise;
 }

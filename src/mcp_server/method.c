@@ -192,6 +192,18 @@ static bool gate(idem_request *request, yyjson_val *params, void *user) {
          (context->method || pass_key(context));
 }
 
+/* Who claims a revision of 2026-07-28 or later knows no batches: one such message spoils the array. */
+static bool batch_gate(yyjson_val *batch) {
+  yyjson_val *message;
+  yyjson_arr_iter each;
+  yyjson_arr_iter_init(batch, &each);
+  while ((message = yyjson_arr_iter_next(&each))) {
+    yyjson_val *meta = yyjson_obj_get(yyjson_obj_get(message, "params"), "_meta");
+    if (yyjson_obj_get(meta, IDEM__META_VERSION)) return false;
+  }
+  return true;
+}
+
 /* ----------------------------------------------------------------- registering */
 
 typedef struct idem__method_user {
@@ -269,5 +281,6 @@ idem_status idem__methods_register(idem_server *server) {
     if (status != IDEM_OK) return status;
   }
   idem__router_set_gate(server->router, gate, server);
+  idem__router_set_batch_gate(server->router, batch_gate);
   return register_notifications(server);
 }

@@ -402,6 +402,7 @@ idem_status idem__conn_message(idem_conn *conn, const char *text, size_t len,
   idem__conn_now_ns(conn);
   conn->active_ms = idem__conn_clock_ms(conn);
   conn->last_kind = IDEM__INVALID;
+  conn->params_refused = false;
   if (len > conn->policy.limits.message_bytes)
     idem__refuse_frame(conn, IDEM__FRAME_OVERSIZE, len);
   else

@@ -213,6 +213,7 @@ IDEM__COLD static void refuse_params(idem_conn *conn, idem__batch *batch,
                                      const idem__message *message, size_t size) {
   char storage[96];
   idem_buf data;
+  conn->params_refused = true;
   idem_buf_fixed(&data, storage, sizeof storage);
   idem_buf_printf(&data, "{\"param\":\"params\",\"expected\":\"object\",\"received\":\"%s\"}",
                   message->params_refused);
@@ -405,6 +406,12 @@ void idem__dispatch_unfinished(idem_conn *conn) {
   if (!conn->unfinished.batch) conn->unfinished.text = NULL;
 }
 
+/* The layer above may know of messages that never come in one. */
+static bool may_be_batched(const idem_conn *conn, yyjson_val *batch) {
+  const idem_router *router = conn->opts.router;
+  return !router || !router->batch_gate || router->batch_gate(batch);
+}
+
 IDEM__APART static void dispatch_batch(idem_conn *conn, idem__block *block, const char *text,
                                        size_t text_len) {
   size_t count = yyjson_arr_size(block->doc->root);
@@ -417,6 +424,8 @@ IDEM__APART static void dispatch_batch(idem_conn *conn, idem__block *block, cons
     idem__refuse_whole(conn, IDEM__BATCH_TOO_LARGE, text_len);
   } else if (idem__message_keep_last(block->doc) != IDEM_OK) {
     refuse_unread(conn, block, text_len, IDEM_E_NOMEM);
+  } else if (!may_be_batched(conn, block->doc->root)) {
+    refuse_batches(conn, text_len);
   } else if (idem__batch_new(conn, block, count, &batch) != IDEM_OK) {
     idem__conn_fail(conn, IDEM_E_NOMEM);
   } else {

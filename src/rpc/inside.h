@@ -148,6 +148,7 @@ struct idem_router {
   void *discovery; /* what idem_router_discover keeps */
   idem__gate_fn gate;
   void *gate_user;
+  idem__batch_gate_fn batch_gate; /* NULL: none */
 };
 
 const idem__method *idem__router_find(const idem_router *router, const char *name, size_t len);
@@ -306,6 +307,7 @@ struct idem_conn {
   void (*whose)(const idem_conn *conn, idem__whose *out);
   bool (*on_abort)(idem_request *request); /* NULL: nobody wants to know */
   idem__message_kind last_kind;
+  bool params_refused; /* its last message was, since its params are no object */
   uint32_t note_len;
   const char *note;                /* beside the messages taken now, borrowed; NULL: nothing */
   const idem__method *last_method; /* what was asked last is often asked again */

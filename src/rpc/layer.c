@@ -41,6 +41,8 @@ bool idem__request_has_method(const idem_request *request) {
   return request->method && request->method->fn;
 }
 
+bool idem__conn_params_refused(const idem_conn *conn) { return conn->params_refused; }
+
 bool idem__request_batched(const idem_request *request) { return request->batch != NULL; }
 
 const char *idem__request_note(const idem_request *request) { return request->block->note; }

@@ -195,3 +195,7 @@ void idem__router_set_gate(idem_router *router, idem__gate_fn gate, void *user) 
   router->gate = gate;
   router->gate_user = user;
 }
+
+void idem__router_set_batch_gate(idem_router *router, idem__batch_gate_fn gate) {
+  router->batch_gate = gate;
+}

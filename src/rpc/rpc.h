@@ -157,6 +157,10 @@ typedef bool (*idem__gate_fn)(idem_request *request, yyjson_val *params, void *u
 /* Asked before every request's handler, also for names nobody registered. False: the gate has answered. For protocols with opinions of their own. */
 void idem__router_set_gate(idem_router *router, idem__gate_fn gate, void *user);
 
+/* Asked before a batch's messages are taken in, with the array. False: all of it is refused, as where there are no batches. */
+typedef bool (*idem__batch_gate_fn)(yyjson_val *batch);
+void idem__router_set_batch_gate(idem_router *router, idem__batch_gate_fn gate);
+
 /* What its maps are hashed with: for tables that live beside it. */
 uint64_t idem__router_seed(const idem_router *router);
 
@@ -171,6 +175,8 @@ idem_status idem__request_raw_member(const idem_request *request, yyjson_val *ob
                                      const char *name, idem_buf *out);
 /* A string, or a number that is an integer of whatever size. */
 bool idem__id_fits(yyjson_val *val, const char *raw, size_t raw_len);
+/* The conn's last message was refused since its params are no object. */
+bool idem__conn_params_refused(const idem_conn *conn);
 /* The method's name as it was asked for. */
 const char *idem__request_name(const idem_request *request, size_t *len);
 /* What `fn` was registered with, where it is what runs for this request; else NULL. */

@@ -62,6 +62,22 @@ static void since_2026_07_28_the_end_of_input_cancels(void **state) {
   tear_down(&in);
 }
 
+/* The header promises a claim, which only an object can hold. */
+static void params_that_are_no_object_are_400_under_a_modern_header(void **state) {
+  (void)state;
+  static const char *const bodies[] = {
+      "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\",\"params\":[]}",
+      "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\",\"params\":null}"};
+  mcp_web web;
+  mcp_web_open(&web, &(mcp_web_opts){.store = NULL});
+  for (int i = 0; i < 2; i++)
+    mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp",
+                               "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/list\r\n",
+                               bodies[i]),
+                   "HTTP/1.1 400");
+  mcp_web_close(&web);
+}
+
 /* ------------------------------------------------------------------- browsers */
 
 static void a_page_may_send_every_header_of_mcp(void **state) {
@@ -236,6 +252,7 @@ static void sessions_are_counted(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(params_that_are_no_object_are_400_under_a_modern_header),
       cmocka_unit_test(a_half_closed_legacy_client_gets_its_answer),
       cmocka_unit_test(since_2026_07_28_the_end_of_input_cancels),
       cmocka_unit_test(a_page_may_send_every_header_of_mcp),

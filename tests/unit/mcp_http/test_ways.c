@@ -102,6 +102,28 @@ static void batches_need_no_session_where_nothing_does(void **state) {
   mcp_web_close(&web);
 }
 
+static void what_names_no_version_speaks_one_that_must_be_served(void **state) {
+  (void)state;
+  static const char dated[] = "MCP-Protocol-Version: 2025-11-25\r\n";
+  mcp_web web;
+  mcp_web_open(&web, &(mcp_web_opts){.table = {.stateless_legacy = true},
+                                     .server = {.revisions = IDEM_MCP_2025_11_25}});
+  expect(mcp_web_ask(&web, "POST", "/mcp", "", "[" PING "]"), "400 ", "batch-not-supported");
+  expect(mcp_web_ask(&web, "POST", "/mcp", "", PING), "400 ", "not-initialized");
+  expect(mcp_web_ask(&web, "POST", "/mcp", dated, PING), "200 OK", "\"result\":{}");
+  mcp_web_close(&web);
+}
+
+static void a_server_of_the_newest_alone_names_it(void **state) {
+  (void)state;
+  mcp_web web;
+  mcp_web_open(&web, &(mcp_web_opts){.server = {.revisions = IDEM_MCP_2026_07_28}});
+  expect(mcp_web_ask(&web, "POST", "/mcp", "", PING), "400 ",
+         "\"code\":-32022,\"message\":\"Unsupported protocol version: 2025-03-26 (supported: "
+         "2026-07-28)\",\"data\":{\"supported\":[\"2026-07-28\"],\"requested\":\"2025-03-26\"}");
+  mcp_web_close(&web);
+}
+
 /* ---------------------------------------------------------- leaving, cancelling */
 
 typedef struct world {
@@ -199,6 +221,8 @@ int main(void) {
       cmocka_unit_test(a_version_that_is_not_served_is_refused_for_everything),
       cmocka_unit_test(without_a_session_there_is_nothing_but_initialize),
       cmocka_unit_test(batches_need_no_session_where_nothing_does),
+      cmocka_unit_test(what_names_no_version_speaks_one_that_must_be_served),
+      cmocka_unit_test(a_server_of_the_newest_alone_names_it),
       cmocka_unit_test(a_stream_is_left_only_where_its_client_can_come_back),
       cmocka_unit_test(a_cancelled_call_ends_as_an_empty_stream),
   };
