@@ -78,32 +78,41 @@ bool idem__http_post_data(idem__http_post *post, const char *data, size_t len) {
 #define LONGEST_S 999999 /* as many digits as are read of a number */
 
 /* Days since 1970, of the calendar that has no end; a year begins in March there, so that a leap day is its last. */
-static long days_of(unsigned year, unsigned month, unsigned day) {
-  unsigned since = month > 2 ? year : year - 1, from_march = month > 2 ? month - 3 : month + 9;
-  return (long)since * 365 + since / 4 - since / 100 + since / 400 + (153 * from_march + 2) / 5 +
-         day - 719469;
+static int64_t days_of(int64_t year, int64_t month, int64_t day) {
+  int64_t since = month > 2 ? year : year - 1, from_march = month > 2 ? month - 3 : month + 9;
+  return since * 365 + since / 4 - since / 100 + since / 400 + (153 * from_march + 2) / 5 + day -
+         719469;
+}
+
+/* -1: something else stands there. */
+static int64_t number_at(const char *text, size_t at, size_t digits) {
+  int64_t number = 0;
+  for (size_t i = at; i < at + digits; i++) {
+    if (text[i] < '0' || text[i] > '9') return -1;
+    number = number * 10 + (text[i] - '0');
+  }
+  return number;
 }
 
 /* "Sun, 06 Nov 1994 08:49:37 GMT", the one form that may be sent (RFC 9110, 5.6.7); -1: another. */
-static long long date_seconds(const char *text) {
+static int64_t date_seconds(const char *text) {
   static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
-  char name[4], zone[4];
-  unsigned day, year, hour, minute, second, month = 0;
-  if (!text || strlen(text) != 29) return -1;
-  if (sscanf(text + 5, "%2u %3s %4u %2u:%2u:%2u %3s", &day, name, &year, &hour, &minute, &second,
-             zone) != 7)
-    return -1;
-  while (month < 12 && strncmp(months + (size_t)month * 3, name, 3) != 0) month++;
-  if (month == 12 || year < 1970 || strcmp(zone, "GMT") != 0) return -1;
-  return (long long)days_of(year, month + 1, day) * 86400 + hour * 3600 + minute * 60 + second;
+  int64_t month = 0;
+  if (!text || strlen(text) != 29 || strcmp(text + 25, " GMT") != 0) return -1;
+  int64_t day = number_at(text, 5, 2), year = number_at(text, 12, 4);
+  int64_t hour = number_at(text, 17, 2), minute = number_at(text, 20, 2);
+  int64_t second = number_at(text, 23, 2);
+  while (month < 12 && strncmp(months + month * 3, text + 8, 3) != 0) month++;
+  if (month == 12 || year < 1970 || day < 1 || hour < 0 || minute < 0 || second < 0) return -1;
+  return days_of(year, month + 1, day) * 86400 + hour * 3600 + minute * 60 + second;
 }
 
 /* By the server's own clock, whatever ours says. */
 static long until_date(const idem__http_outcome *outcome) {
   const char *now = outcome->header ? outcome->header(outcome->answer, "Date", 0) : NULL;
-  long long from = date_seconds(now), to = date_seconds(outcome->retry_after);
+  int64_t from = date_seconds(now), to = date_seconds(outcome->retry_after);
   if (from < 0 || to < 0) return -1;
-  long long left = to > from ? to - from : 0;
+  int64_t left = to > from ? to - from : 0;
   return left > LONGEST_S ? LONGEST_S : (long)left;
 }
 
