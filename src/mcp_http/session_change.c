@@ -151,7 +151,7 @@ static size_t settle_taken(changing *one, idem_status status,
     if (!each->taken) break;
     each->settled = true;
     each->status = status;
-    turns[count++] = each->turn;
+    if (each->turn) turns[count++] = each->turn; /* else its own thread is about to end it */
     each->turn = NULL;
     step_out(each);
   }

@@ -68,6 +68,11 @@ static inline idem__context *idem__context_of(const idem_request *request) {
 static inline idem__context *idem__context_open(const idem_request *request) {
   return idem__request_in_use(request) ? idem__context_of(request) : NULL;
 }
+/* It is answered with what its client lacks, or must do first. Behind a question that was answered its handler may have done
+ * something: that stays its outcome. */
+static inline void idem__context_lacks(idem__context *context) {
+  context->unmet = !context->rounds && !context->answers && !context->state;
+}
 /* cause.c: by which an answer is written that is not sent at once. */
 idem_policy idem__context_policy(const idem__context *context);
 /* tool_count.c: the call of a tool begins; a task that it became ends; the context goes. */

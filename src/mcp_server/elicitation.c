@@ -139,7 +139,7 @@ static idem_status refuse_until_visited(idem__context *context, const idem_ask *
   const char *said = asks[0].message ? asks[0].message : "";
   const char *cause = idem__cause(context, text, "URL elicitation required: %s", said);
   if (!cause) cause = "URL elicitation required";
-  context->unmet = true;
+  idem__context_lacks(context);
   if (status == IDEM_OK)
     status = idem__reply_failure(context, URL_REQUIRED, cause, data.data, data.len);
   else

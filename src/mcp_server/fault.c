@@ -67,7 +67,7 @@ idem_status idem_reply_fault(idem_request *request, idem_fault fault, const char
   if (fault == IDEM_FAULT_CAPABILITY && codes == IDEM_CODES_MODERN && subject)
     answer.value = required_capability(request, subject);
   idem__context *context = idem__context_of(request);
-  if (context && fault == IDEM_FAULT_CAPABILITY) context->unmet = true;
+  if (context && fault == IDEM_FAULT_CAPABILITY) idem__context_lacks(context);
   char text[IDEM__CAUSE];
   const char *cause =
       context && subject ? idem__cause_of_fault(context, fault, subject, text) : NULL;

@@ -23,6 +23,7 @@ typedef struct idem__identity {
   /* identity_parts.c: where its store has several parts, the names of the marks in them. Before serving. */
   unsigned parts;
   uint16_t marks[IDEM__STORE_PARTS_MAX];
+  _Atomic uint64_t seen; /* parts whose mark was there: one that never was is missed by nobody */
 } idem__identity;
 
 /* The record that holds it, for who reads or writes it. */

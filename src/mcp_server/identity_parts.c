@@ -45,28 +45,50 @@ static void run_on_mark(const idem_server *server, unsigned part, idem__store_op
 void idem__identity_mark_all(idem_server *server) {
   for (unsigned i = 0; i < server->identity.parts; i++)
     run_on_mark(server, i,
-                (idem__store_op){
-                    .verb = IDEM__STORE_PUT, .expect = IDEM__STORE_ABSENT, .bytes = "1", .len = 1},
+                (idem__store_op){.verb = IDEM__STORE_PUT,
+                                 .expect = IDEM__STORE_ABSENT,
+                                 .owed = true,
+                                 .bytes = "1",
+                                 .len = 1},
                 NULL);
 }
+
+typedef struct one_mark {
+  struct looking *of;
+  unsigned part;
+} one_mark;
 
 typedef struct looking {
   idem__mcp_worker *worker;
   idem__identity_seen seen;
   unsigned left;
-  bool missing;
+  bool missing;  /* one that was there */
+  bool unmarked; /* one that never was: of an older version, or its part was away or full */
+  one_mark marks[IDEM__STORE_PARTS_MAX];
 } looking;
 
-static void end_one(looking *self, bool missing) {
-  self->missing |= missing;
+static void end_one(looking *self) {
   if (--self->left) return;
-  looking copy = *self;
-  idem__free(&copy.worker->server->alloc, self);
-  copy.seen(copy.worker, !copy.missing);
+  idem__mcp_worker *worker = self->worker;
+  idem__identity_seen seen = self->seen;
+  bool missing = self->missing, unmarked = self->unmarked;
+  idem__free(&worker->server->alloc, self);
+  if (unmarked && !missing) idem__identity_mark_all(worker->server);
+  seen(worker, !missing);
 }
 
 static void on_mark(const idem__store_answer *answer, void *user) {
-  end_one(user, answer->status == IDEM_E_NOTFOUND);
+  const one_mark *mark = user;
+  looking *self = mark->of;
+  _Atomic uint64_t *seen = &self->worker->server->identity.seen;
+  uint64_t bit = (uint64_t)1 << mark->part;
+  if (answer->status == IDEM_OK) atomic_fetch_or(seen, bit);
+  if (answer->status == IDEM_E_NOTFOUND) {
+    bool was = atomic_fetch_and(seen, ~bit) & bit;
+    self->missing |= was;
+    self->unmarked |= !was;
+  }
+  end_one(self);
 }
 
 void idem__identity_look_at_marks(idem__mcp_worker *worker, idem__identity_seen seen) {
@@ -78,8 +100,11 @@ void idem__identity_look_at_marks(idem__mcp_worker *worker, idem__identity_seen 
     return;
   }
   *self = (looking){.worker = worker, .seen = seen, .left = parts + 1};
-  for (unsigned i = 0; i < parts; i++)
-    run_on_mark(server, i, (idem__store_op){.verb = IDEM__STORE_GET, .done = on_mark, .user = self},
+  for (unsigned i = 0; i < parts; i++) {
+    self->marks[i] = (one_mark){self, i};
+    run_on_mark(server, i,
+                (idem__store_op){.verb = IDEM__STORE_GET, .done = on_mark, .user = &self->marks[i]},
                 worker->store_queue);
-  end_one(self, false);
+  }
+  end_one(self);
 }

@@ -21,7 +21,7 @@ bool idem_can_ask(const idem_request *request, idem_ask_kind kind) {
 
 /* The peer cannot be asked: a modern one is told what to declare, an older one's tool fails. */
 static idem_status refuse_ask(idem__context *context, const char *required) {
-  context->unmet = true;
+  idem__context_lacks(context);
   if (context->tool && !idem__revision_has(context->revision, IDEM__R_MODERN)) {
     return idem_tool_failed(context->request,
                             "This needs a client that can be asked for more; this one cannot.");
@@ -347,7 +347,7 @@ idem_status idem_needs_input(idem_request *request, const idem_ask *asks, size_t
     return ask_modern(context, asks, count, state, state_len);
   }
   if (count && !idem__can_reach(context)) {
-    context->unmet = true;
+    idem__context_lacks(context);
     return context->tool ? idem_tool_failed(request, streamless) : idem__refuse_streamless(context);
   }
   return idem__input_ask(context, asks, count, state, state_len);

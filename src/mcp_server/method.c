@@ -165,6 +165,7 @@ static bool pass_key(idem__context *context) {
   size_t len;
   const char *called = idem__request_name(context->request, &len);
   if (!idem__once_read_key(context, true, &key)) return false;
+  if (key.text && !idem__once_pass_repeat(context, &key, true)) return false;
   if (key.text) idem__once_name(context, called, len, &key, name);
   if (key.text && !idem__once_admit(context, name, context->params, run_plain)) return false;
   return context->begun = true;

@@ -175,12 +175,9 @@ static bool join(idem__once_caller *caller, bool *first) {
   caller->once = once;
   once->unwanted = false;
   yyjson_val *repeat = yyjson_obj_get(caller->context->meta, IDEM__ONCE_REPEAT);
-  if (repeat) {
-    once->asked_before = true;
-    if (yyjson_get_len(repeat) ==
-        IDEM__ONCE_STORE_ID) /* the name is looked at before (idem__once_pass_repeat) */
-      memcpy(once->store_name, yyjson_get_str(repeat), IDEM__ONCE_STORE_ID);
-  }
+  if (repeat) once->asked_before = true;
+  if (yyjson_is_str(repeat) && yyjson_get_len(repeat) == IDEM__ONCE_STORE_ID)
+    memcpy(once->store_name, yyjson_get_str(repeat), IDEM__ONCE_STORE_ID);
   uint64_t ttl_ms = idem__once_ttl(caller->context);
   if (ttl_ms > once->ttl_ms) once->ttl_ms = ttl_ms; /* who needs it longest decides */
   idem_list_append(&once->callers, &caller->link);

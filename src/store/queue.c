@@ -34,7 +34,8 @@ struct idem__store_queue {
   idem_alloc alloc;
   idem__store_queue_opts opts;
   _Atomic unsigned refs; /* the owner's and one for each pending */
-  idem_list waiting;     /* of the owner's thread alone */
+  bool direct;       /* one thread has the store and the queue: what is answered is told at once */
+  idem_list waiting; /* of the owner's thread alone */
   size_t waiting_count;
   uint64_t ticked_ms;
   bool unticked;   /* somebody waits since the clock was looked at last, and nobody did then */
@@ -57,6 +58,7 @@ idem_status idem__store_queue_new(const idem__store_queue_opts *opts, idem__stor
   if (!queue) return IDEM_E_NOMEM;
   queue->alloc = alloc;
   queue->opts = *opts;
+  queue->direct = !opts->wake;
   if (!queue->opts.max_count) queue->opts.max_count = DEFAULT_COUNT;
   if (!queue->opts.max_bytes) queue->opts.max_bytes = DEFAULT_BYTES;
   if (!queue->opts.wait_ms) queue->opts.wait_ms = DEFAULT_WAIT_MS;
@@ -143,8 +145,8 @@ static void on_done(const idem__store_answer *answer, void *user) {
     bool first = idem_list_empty(&queue->answered); /* who is awake takes all that is there */
     pending->state = ANSWERED;
     idem_list_append(&queue->answered, &pending->answered_link);
-    direct = !queue->opts.wake;
-    if (!direct && first) queue->opts.wake(queue->opts.user);
+    direct = queue->direct;
+    if (first && queue->opts.wake) queue->opts.wake(queue->opts.user);
   }
   idem__lock_give(&queue->lock);
   if (orphaned) free_pending(pending);
