@@ -254,6 +254,7 @@ static void on_stop_waiting(void *user, idem__http_stop how) {
   } else if (!idem_list_empty(&serving->late.link)) {
     idem_list_remove(&serving->late.link);
     idem__http_serving_begin(serving->state, NULL);
+    if (serving->exchange) on_stop(serving, how);
   } else {
     idem__http_protocol_of(serving)->give_up(serving->state);
     idem__http_serving_begin(serving->state, NULL);

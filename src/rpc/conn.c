@@ -190,9 +190,13 @@ void idem__conn_enter(idem_conn *conn) {
   conn->woken = false; /* whoever calls us looks for chunks afterwards */
 }
 
-/* A conn that failed has its calls ended here, where whoever hears of that may free it. */
-idem_status idem__conn_leave(idem_conn *conn) {
+/* A conn that failed has its calls ended as it is left: whoever hears of that may free it. */
+static inline void end_failed(idem_conn *conn) {
   if (IDEM__UNLIKELY(conn->failure != IDEM_OK) && conn->depth == 1) idem__call_close_all(conn);
+}
+
+idem_status idem__conn_leave(idem_conn *conn) {
+  end_failed(conn);
   if (--conn->depth == 0 && IDEM__UNLIKELY(conn->free_later)) {
     free_now(conn);
     return IDEM_E_CLOSED;
@@ -201,6 +205,7 @@ idem_status idem__conn_leave(idem_conn *conn) {
 }
 
 void idem__conn_leave_waking(idem_conn *conn) {
+  end_failed(conn);
   bool outermost = conn->depth == 1, gone = outermost && conn->free_later;
   idem__conn_leave(conn);
   if (!outermost || gone) return;
@@ -357,7 +362,8 @@ static IDEM__EARLY bool take_frames(idem_conn *conn) {
 /* The time for one frame begins with its first byte. */
 static void watch_frame(idem_conn *conn, bool progress) {
   uint64_t allowed = conn->policy.limits.frame_ms;
-  if (!allowed || stopped(conn) || !idem__framer_inside(&conn->framer)) {
+  bool waits = idem__turn_waits(conn); /* its rest may be there, and is not looked at yet */
+  if (!allowed || stopped(conn) || waits || !idem__framer_inside(&conn->framer)) {
     conn->frame_at_ms = NEVER;
   } else if (progress || conn->frame_at_ms == NEVER) {
     conn->frame_at_ms = idem__conn_clock_ms(conn) + allowed;
@@ -432,7 +438,7 @@ IDEM__COLD static void take_messages(idem_conn *conn) {
   bool progress = false;
   while (conn->rest_at < conn->rest.len && !stopped(conn)) {
     size_t len;
-    if (conn->unfinished.batch || idem__turn_is_over(conn, progress)) {
+    if (idem__turn_is_over(conn, progress)) {
       idem__pool_put_off(conn->pool, &conn->late);
       return;
     }
@@ -493,12 +499,12 @@ IDEM__COLD void idem__conn_go_on(idem__late *late) {
   idem__conn_enter(conn);
   idem__conn_now_ns(conn);
   conn->going_on = true;
-  if (conn->unfinished.batch) idem__dispatch_unfinished(conn);
-  bool progress = !conn->unfinished.batch && take_rest(conn);
+  bool progress = take_rest(conn);
   conn->going_on = false;
   if (conn->eof_waits && !idem__turn_waits(conn) && !stopped(conn)) end_input(conn);
   idem__dispatch_held(conn);
   watch_frame(conn, progress);
+  end_failed(conn);
   bool gone = conn->free_later;
   idem__conn_leave(conn);
   if (!gone) idem__conn_wake(conn);

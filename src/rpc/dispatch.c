@@ -385,25 +385,17 @@ IDEM__COLD static void refuse_batches(idem_conn *conn, size_t size) {
   idem__refuse_unknown(conn, &answer, "a batch was refused", size);
 }
 
-IDEM__APART static void dispatch_elements(idem_conn *conn, idem__unfinished_batch *at) {
-  bool progress = false;
-  while (at->count && !conn->free_later) {
-    if (conn->pool->turn_ns && progress && idem__turn_leave_batch(conn, at)) return;
-    yyjson_val *val = at->next;
-    at->next = unsafe_yyjson_get_next(val);
-    at->count--;
-    dispatch_element(conn, at->batch->block, at->text, at->text_len, val, at->batch);
-    progress = true;
+/* All of it in one turn: its array is one answer, and its elements are bounded. */
+IDEM__APART static void dispatch_elements(idem_conn *conn, idem__batch *batch, const char *text,
+                                          size_t text_len) {
+  idem__block *block = batch->block;
+  yyjson_val *val = unsafe_yyjson_get_first(block->doc->root);
+  for (size_t left = yyjson_arr_size(block->doc->root); left && !conn->free_later; left--) {
+    yyjson_val *next = unsafe_yyjson_get_next(val);
+    dispatch_element(conn, block, text, text_len, val, batch);
+    val = next;
   }
-  idem__batch_close(at->batch);
-}
-
-void idem__dispatch_unfinished(idem_conn *conn) {
-  idem__unfinished_batch at = conn->unfinished;
-  conn->unfinished.batch = NULL; /* its text stays known */
-  conn->in_flight--;
-  dispatch_elements(conn, &at);
-  if (!conn->unfinished.batch) conn->unfinished.text = NULL;
+  idem__batch_close(batch);
 }
 
 /* The layer above may know of messages that never come in one. */
@@ -429,9 +421,7 @@ IDEM__APART static void dispatch_batch(idem_conn *conn, idem__block *block, cons
   } else if (idem__batch_new(conn, block, count, &batch) != IDEM_OK) {
     idem__conn_fail(conn, IDEM_E_NOMEM);
   } else {
-    dispatch_elements(conn,
-                      &(idem__unfinished_batch){batch, text, text_len,
-                                                unsafe_yyjson_get_first(block->doc->root), count});
+    dispatch_elements(conn, batch, text, text_len);
   }
 }
 

@@ -280,15 +280,6 @@ typedef struct idem__call {
   uint64_t put_at; /* bytes put out before it: it has left when so many were taken */
 } idem__call;
 
-/* A batch of which some elements wait for another turn. */
-typedef struct idem__unfinished_batch {
-  idem__batch *batch; /* NULL: none */
-  const char *text;   /* the block's own */
-  size_t text_len;
-  yyjson_val *next;
-  size_t count; /* elements from there */
-} idem__unfinished_batch;
-
 struct idem_conn {
   uint64_t number; /* of its pool's */
   idem_alloc alloc;
@@ -365,7 +356,6 @@ struct idem_conn {
   idem_buf
       rest; /* what came when its turn was over; of whole messages each with its length before it */
   size_t rest_at;
-  idem__unfinished_batch unfinished;
   bool going_on;  /* with `rest` */
   bool eof_waits; /* input ended behind it */
   size_t
@@ -373,9 +363,7 @@ struct idem_conn {
 };
 
 #define IDEM__REST_ROOM ((size_t)1 << 20) /* for what is read at once, beside the longest message */
-static inline bool idem__turn_waits(const idem_conn *conn) {
-  return conn->rest.len || conn->unfinished.batch;
-}
+static inline bool idem__turn_waits(const idem_conn *conn) { return conn->rest.len != 0; }
 void idem__turn_init(idem_conn *conn);
 void idem__turn_deinit(idem_conn *conn);
 bool idem__turn_is_over(idem_conn *conn, bool progress);
@@ -384,9 +372,6 @@ bool idem__turn_keep(idem_conn *conn, const char *data, size_t len);
 /* The turn is over, and the framer's input waits for another; false: it is to be worked on. */
 IDEM__APART bool idem__turn_put_off(idem_conn *conn, bool progress);
 void idem__turn_rest_taken(idem_conn *conn);
-/* The turn is over, and the rest of a batch waits for another; false: it is to be worked on. */
-bool idem__turn_leave_batch(idem_conn *conn, const idem__unfinished_batch *at);
-void idem__dispatch_unfinished(idem_conn *conn);
 void idem__conn_go_on(idem__late *late);
 
 uint64_t idem__conn_now_ns(idem_conn *conn); /* reads the clock */

@@ -78,15 +78,12 @@ bool idem__turn_keep(idem_conn *conn, const char *data, size_t len) {
 /* Without memory to keep it, it is worked on now. */
 bool idem__turn_put_off(idem_conn *conn, bool progress) {
   idem__framer *framer = &conn->framer;
-  bool unfinished = conn->unfinished.batch != NULL;
-  if (!framer->input_len && !unfinished) return false;
-  if (!unfinished && !idem__turn_is_over(conn, progress)) return false;
+  if (!framer->input_len || !idem__turn_is_over(conn, progress)) return false;
   if (conn->going_on) {
     conn->rest_at = conn->rest.len - framer->input_len;
     idem__pool_put_off(conn->pool, &conn->late);
-  } else if (framer->input_len && !idem__turn_keep(conn, framer->input, framer->input_len)) {
-    if (!unfinished) return false;
-    idem__conn_fail(conn, IDEM_E_NOMEM);
+  } else if (!idem__turn_keep(conn, framer->input, framer->input_len)) {
+    return false;
   }
   framer->input_len = 0;
   return true;
@@ -95,23 +92,4 @@ bool idem__turn_put_off(idem_conn *conn, bool progress) {
 void idem__turn_rest_taken(idem_conn *conn) {
   conn->rest.len = conn->rest_at = 0;
   idem_buf_trim(&conn->rest, 0);
-}
-
-/* ------------------------------------------------------------------ of a batch */
-
-bool idem__turn_leave_batch(idem_conn *conn, const idem__unfinished_batch *at) {
-  idem__unfinished_batch *left = &conn->unfinished;
-  if (!idem__turn_is_over(conn, true)) return false;
-  const char *text = at->text;
-  if (text != left->text) {
-    char *copy = idem__arena_malloc(&at->batch->block->arena, at->text_len);
-    if (!copy) return false;
-    memcpy(copy, text, at->text_len);
-    at->batch->block->text = text = copy;
-  }
-  *left = *at;
-  left->text = text;
-  conn->in_flight++; /* somebody is owed something */
-  idem__pool_put_off(conn->pool, &conn->late);
-  return true;
 }

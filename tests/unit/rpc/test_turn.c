@@ -145,63 +145,76 @@ static void what_comes_meanwhile_and_the_end_wait_too(void **state) {
   end(&all);
 }
 
-static void a_batch_waits_element_by_element(void **state) {
+/* One answer, at once: a batch is not left in the middle, wherever it stands. */
+static void a_batch_that_waited_is_answered_once(void **state) {
   (void)state;
   turns all;
   begin(&all);
   idem_conn *conn = open_conn(&all);
-  char text[4096] = "[";
-  size_t len = 1;
-  for (unsigned i = 0; i < LINES; i++)
-    len += put_work(text + len, sizeof text - len, i, i + 1 < LINES ? "," : "]\n");
-  len += put_work(text + len, sizeof text - len, LINES, "\n");
-  assert_int_equal(idem_conn_feed(conn, text, len), IDEM_OK);
-  memset(text, 'x', sizeof text);
-  assert_int_equal(worked, 2);
-  assert_true(idem_conn_in_flight(conn) > 0);
-  assert_int_equal(answers(conn, 0), 0);
-  assert_int_equal(idem_conn_feed_eof(conn), IDEM_OK);
-  run_all(&all);
-  assert_int_equal(answers(conn, 0), LINES + 1);
-  assert_int_equal(idem_conn_in_flight(conn), 0);
-  assert_true(idem_conn_done(conn));
+  for (int behind = 0; behind < 2; behind++) {
+    char text[4096];
+    size_t len = 0;
+    unsigned id = 0;
+    worked = 0;
+    while (id < 2) len += put_work(text + len, sizeof text - len, id++, "\n");
+    text[len++] = '[';
+    for (; id < LINES; id++)
+      len += put_work(text + len, sizeof text - len, id, id + 1 < LINES ? "," : "]\n");
+    if (behind) len += put_work(text + len, sizeof text - len, id++, "\n");
+    assert_int_equal(idem_conn_feed(conn, text, len), IDEM_OK);
+    memset(text, 'x', sizeof text);
+    assert_int_equal(worked, 2);
+    run_all(&all);
+    assert_int_equal(worked, id);
+    assert_int_equal(answers(conn, 0), id);
+    assert_int_equal(idem_conn_in_flight(conn), 0);
+    idem__pool_new_turn(all.pool);
+  }
   idem_conn_free(conn);
   end(&all);
 }
 
-static void echo_token(idem_request *request, yyjson_val *params, void *user) {
-  (void)user;
-  idem_buf raw;
-  idem_buf_init(&raw, NULL, 64);
-  now_ns += WORK_MS * MS;
-  worked++;
-  assert_int_equal(idem__request_raw_member(request, params, "token", &raw), IDEM_OK);
-  assert_int_equal(raw.len, 3);
-  assert_memory_equal(raw.data, "1e3", 3);
-  idem_buf_deinit(&raw);
-  idem_reply_json(request, "1", 1);
-}
-
-static void a_batch_keeps_its_text_over_turns(void **state) {
+/* The rest of a frame is there, but its turn is not: its time does not pass meanwhile. */
+static void a_frame_that_waits_is_not_late(void **state) {
   (void)state;
   turns all;
   begin(&all);
-  assert_int_equal(idem_router_method(all.router, "echo", echo_token, NULL), IDEM_OK);
+  all.policy.limits.frame_ms = 50;
   idem_conn *conn = open_conn(&all);
-  char text[4096] = "[";
-  size_t len = 1;
-  for (unsigned i = 0; i < LINES; i++)
-    len += (size_t)snprintf(text + len, sizeof text - len,
-                            "{\"jsonrpc\":\"2.0\",\"id\":%u,\"method\":\"echo\","
-                            "\"params\":{\"token\": 1e3 }}%s",
-                            i, i + 1 < LINES ? "," : "]\n");
-  assert_int_equal(idem_conn_feed(conn, text, len), IDEM_OK);
-  memset(text, 'x', sizeof text);
-  assert_int_equal(worked, 2);
+  char text[512], last[128];
+  size_t len = put_work(text, sizeof text, 0, "\n"),
+         half = put_work(last, sizeof last, 2, "\n") / 2;
+  len += put_work(text + len, sizeof text - len, 1, "\n");
+  memcpy(text + len, last, half);
+  assert_int_equal(idem_conn_feed(conn, text, len + half), IDEM_OK);
+  assert_int_equal(idem_conn_feed(conn, last + half, strlen(last) - half), IDEM_OK);
+  now_ns += 1000 * MS;
+  assert_int_equal(idem_conn_expire(conn), IDEM_OK);
   run_all(&all);
-  assert_int_equal(worked, LINES);
-  assert_int_equal(answers(conn, 0), LINES);
+  assert_int_equal(answers(conn, 0), 3);
   idem_conn_free(conn);
+  end(&all);
+}
+
+/* Out of memory in its turn: whoever hears of its call may free it. */
+static void free_it(idem_conn *conn, const idem_response *response, void *user) {
+  (void)response;
+  *(bool *)user = true;
+  idem_conn_free(conn);
+}
+
+static void a_conn_that_fails_in_its_turn_may_be_freed(void **state) {
+  (void)state;
+  turns all;
+  bool freed = false;
+  begin(&all);
+  idem_conn *conn = open_conn(&all);
+  assert_int_equal(idem_call(conn, "x", NULL, NULL, free_it, &freed, NULL), IDEM_OK);
+  ask(conn, LINES);
+  fault_alloc_fail_from(&all.memory, 1);
+  run_all(&all);
+  fault_alloc_fail_in(&all.memory, 0);
+  if (!freed) idem_conn_free(conn);
   end(&all);
 }
 
@@ -260,8 +273,9 @@ static void without_turns_all_is_answered_at_once(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(lines_beyond_a_turn_wait_for_the_next_one),
                                      cmocka_unit_test(what_comes_meanwhile_and_the_end_wait_too),
-                                     cmocka_unit_test(a_batch_waits_element_by_element),
-                                     cmocka_unit_test(a_batch_keeps_its_text_over_turns),
+                                     cmocka_unit_test(a_batch_that_waited_is_answered_once),
+                                     cmocka_unit_test(a_frame_that_waits_is_not_late),
+                                     cmocka_unit_test(a_conn_that_fails_in_its_turn_may_be_freed),
                                      cmocka_unit_test(those_who_wait_take_turns_by_message),
                                      cmocka_unit_test(whole_messages_wait_too),
                                      cmocka_unit_test(without_turns_all_is_answered_at_once)};
