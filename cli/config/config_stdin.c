@@ -50,12 +50,6 @@ static bool is_stdin(const char *text, size_t len) {
   return config_is_listed(" - /dev/stdin /proc/self/fd/0 /dev/fd/0 ", text, len);
 }
 
-static bool has_letter(const char *text, size_t len, const char *letters) {
-  for (size_t i = 1; i < len; i++)
-    if (strchr(letters, text[i])) return true;
-  return false;
-}
-
 /* -f - and -f/dev/stdin */
 static bool reads_file(const shell_check *self, size_t from) {
   for (size_t i = from; i < self->count; i++) {
@@ -69,21 +63,59 @@ static bool reads_file(const shell_check *self, size_t from) {
   return false;
 }
 
+typedef enum said { SAYS_NOTHING, SAYS_STDIN, SAYS_PROGRAM } said;
+
+static said of_value(const char *text, size_t len) {
+  return is_stdin(text, len) ? SAYS_STDIN : SAYS_PROGRAM;
+}
+
+/* What is given behind its flag: in the same word, or the next one, which is taken then. */
+static said of_next(const shell_check *self, size_t *i, const char *rest, size_t len) {
+  if (len) return of_value(rest, len);
+  if (*i + 1 >= self->count) return SAYS_PROGRAM;
+  const char *text = config_beginning(self->words[++*i].word, &len);
+  return of_value(text, len);
+}
+
+/* "-c", "-Atc", "-dfacts": up to the first letter that takes the rest of the word, or the next. */
+static said of_letters(const shell_check *self, size_t *i, const reader *by) {
+  size_t len;
+  const char *text = config_beginning(self->words[*i].word, &len);
+  for (size_t at = 1; at < len; at++) {
+    if (strchr(by->asked, text[at])) return SAYS_STDIN;
+    if (strchr(by->letters, text[at])) return of_next(self, i, text + at + 1, len - at - 1);
+    if (!strchr(by->valued, text[at])) continue;
+    *i += at + 1 == len;
+    return SAYS_NOTHING;
+  }
+  return SAYS_NOTHING;
+}
+
+static said of_word(const shell_check *self, size_t *i, const reader *by) {
+  size_t len;
+  const char *text = config_beginning(self->words[*i].word, &len);
+  const char *equals = memchr(text, '=', len);
+  size_t name = equals ? (size_t)(equals - text) : len;
+  if (config_is_listed(" --rcfile --init-file ", text, len)) ++*i;
+  if (!config_is_listed(by->words, text, name)) return SAYS_NOTHING;
+  if (equals) return of_value(equals + 1, len - name - 1);
+  return of_next(self, i, "", 0);
+}
+
 static bool reads_it(const shell_check *self, size_t from, const reader *by) {
   unsigned plain = 0;
   for (size_t i = from; i < self->count; i++) {
     size_t len;
     const char *text = config_beginning(self->words[i].word, &len);
     if (is_stdin(text, len)) return true;
+    if (len > 1 && *text == '+') continue;
     if (len < 2 || *text != '-') {
       if (plain++ == by->plain) return false;
       continue;
     }
-    bool word = text[1] == '-';
-    if (!word && has_letter(text, len, by->asked)) return true;
-    if (config_is_listed(by->words, text, word ? strcspn(text, "=") : len)) return false;
-    if (!word && has_letter(text, len, by->letters)) return false;
-    i += len == 2 && strchr(by->valued, text[1]);
+    bool word = text[1] == '-' || config_is_listed(by->words, text, len);
+    said what = word ? of_word(self, &i, by) : of_letters(self, &i, by);
+    if (what != SAYS_NOTHING) return what == SAYS_STDIN;
   }
   return true;
 }
