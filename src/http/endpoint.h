@@ -17,15 +17,15 @@ typedef struct idem__http_serving {
   uint64_t stream_at_ms;        /* when to become a stream, or for the next comment */
   uint32_t retry_s;
   bool accepts_stream, stream_only, streaming, admitted, limited;
-  bool detached;   /* the peer is gone and the work goes on */
-  idem__late late; /* in line for a turn to be taken in */
-  bool begun;      /* the protocol has seen it begin and not end */
-  bool writing;    /* the protocol will write what was begun: nothing more is taken until then */
+  bool detached; /* the peer is gone and the work goes on */
+  bool begun;    /* the protocol has seen it begin and not end */
+  bool writing;  /* the protocol will write what was begun: nothing more is taken until then */
   bool beginning, leaving, cancelled; /* what comes after it is written */
-  bool acknowledging;             /* nothing is owed but a status, which waits for the protocol */
-  idem__message_kind silent_kind; /* then: of what */
+  bool acknowledging; /* nothing is owed but a status, which waits for the protocol */
   bool in_hand;
-  idem_chunk chunk; /* in_hand: the message being written */
+  idem__message_kind silent_kind; /* acknowledging: of what */
+  idem__late late;                /* in line for a turn to be taken in */
+  idem_chunk chunk;               /* in_hand: the message being written */
   _Alignas(16) char state[];
 } idem__http_serving;
 

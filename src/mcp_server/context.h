@@ -27,6 +27,7 @@ struct idem__context {
   bool unmet;             /* it is answered with what its client lacks, or must do first */
   uint8_t error_detail;   /* idem_error_detail of its conn, which may be gone when it is answered */
   bool keyed;             /* it came with a key, and waits for it or has it */
+  bool was_task;          /* see tool_count.c */
   yyjson_val *params;
   yyjson_val *meta;
   yyjson_val *client_info;
@@ -58,7 +59,6 @@ struct idem__context {
   idem_metrics *metrics; /* NULL: not counted */
   idem__method_label tool_label;
   int outcome; /* idem__outcome, as far as it is known; -1: not yet */
-  bool was_task;
   uint64_t task_ms;
 };
 static inline idem__context *idem__context_of(const idem_request *request) {

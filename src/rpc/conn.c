@@ -76,7 +76,6 @@ IDEM__EARLY idem_status idem_conn_new(const idem_conn_opts *opts, idem_conn **ou
   conn->last_head = FIRST_HEAD;
   init_lists(conn);
   init_framer(conn);
-  idem__turn_init(conn);
   const char *peer = opts->peer ? opts->peer : "";
   conn->peer = idem__strndup(&conn->alloc, peer, strlen(peer));
   if (!conn->peer || get_pool(conn) != IDEM_OK) {
@@ -420,7 +419,7 @@ idem_status idem__conn_message(idem_conn *conn, const char *text, size_t len,
 
 /* Whole messages are kept with their lengths. */
 IDEM__COLD static bool keep_message(idem_conn *conn, const char *text, size_t len) {
-  if (idem_buf_reserve(&conn->rest, conn->rest.len + sizeof len + len) != IDEM_OK) return false;
+  if (!idem__turn_room(conn, sizeof len + len)) return false;
   return idem__turn_keep(conn, (const char *)&len, sizeof len) && idem__turn_keep(conn, text, len);
 }
 
@@ -436,15 +435,16 @@ idem_status idem__conn_message_in_turn(idem_conn *conn, const char *text, size_t
 
 IDEM__COLD static void take_messages(idem_conn *conn) {
   bool progress = false;
-  while (conn->rest_at < conn->rest.len && !stopped(conn)) {
+  idem__rest *rest = conn->rest;
+  while (rest->at < rest->bytes.len && !stopped(conn)) {
     size_t len;
     if (idem__turn_is_over(conn, progress)) {
-      idem__pool_put_off(conn->pool, &conn->late);
+      idem__pool_put_off(conn->pool, &rest->late);
       return;
     }
-    memcpy(&len, conn->rest.data + conn->rest_at, sizeof len);
-    const char *text = conn->rest.data + conn->rest_at + sizeof len;
-    conn->rest_at += sizeof len + len;
+    memcpy(&len, rest->bytes.data + rest->at, sizeof len);
+    const char *text = rest->bytes.data + rest->at + sizeof len;
+    rest->at += sizeof len + len;
     idem__dispatch_text(conn, text, len);
     progress = true;
   }
@@ -452,14 +452,15 @@ IDEM__COLD static void take_messages(idem_conn *conn) {
 }
 
 IDEM__COLD static bool take_rest(idem_conn *conn) {
-  if (!conn->rest.len) return false;
+  idem__rest *rest = conn->rest;
+  if (!rest) return false;
   if (conn->policy.framing == IDEM_FRAMING_WHOLE) {
     take_messages(conn);
     return true;
   }
-  idem__framer_feed(&conn->framer, conn->rest.data + conn->rest_at, conn->rest.len - conn->rest_at);
+  idem__framer_feed(&conn->framer, rest->bytes.data + rest->at, rest->bytes.len - rest->at);
   bool progress = take_frames(conn);
-  if (idem_list_empty(&conn->late.link) || stopped(conn)) {
+  if (idem_list_empty(&rest->late.link) || stopped(conn)) {
     idem__framer_feed(&conn->framer, NULL, 0);
     idem__turn_rest_taken(conn);
   }
@@ -495,7 +496,7 @@ idem_status idem_conn_feed_eof(idem_conn *conn) {
 
 /* Another turn: for what waits, as far as it goes. Whoever reads for the conn looks at it again. */
 IDEM__COLD void idem__conn_go_on(idem__late *late) {
-  idem_conn *conn = IDEM_CONTAINER(late, idem_conn, late);
+  idem_conn *conn = IDEM_CONTAINER(late, idem__rest, late)->conn;
   idem__conn_enter(conn);
   idem__conn_now_ns(conn);
   conn->going_on = true;

@@ -404,10 +404,20 @@ static bool may_be_batched(const idem_conn *conn, yyjson_val *batch) {
   return !router || !router->batch_gate || router->batch_gate(batch);
 }
 
+static void dispatch_whole(idem_conn *conn, idem__block *block, const char *text, size_t text_len) {
+  yyjson_val *root = block->doc->root;
+  idem__batch *batch;
+  if (!may_be_batched(conn, root))
+    refuse_batches(conn, text_len);
+  else if (idem__batch_new(conn, block, yyjson_arr_size(root), &batch) != IDEM_OK)
+    idem__conn_fail(conn, IDEM_E_NOMEM);
+  else
+    dispatch_elements(conn, batch, text, text_len);
+}
+
 IDEM__APART static void dispatch_batch(idem_conn *conn, idem__block *block, const char *text,
                                        size_t text_len) {
   size_t count = yyjson_arr_size(block->doc->root);
-  idem__batch *batch;
   if (!conn->policy.batches) {
     refuse_batches(conn, text_len);
   } else if (count == 0) {
@@ -416,12 +426,8 @@ IDEM__APART static void dispatch_batch(idem_conn *conn, idem__block *block, cons
     idem__refuse_whole(conn, IDEM__BATCH_TOO_LARGE, text_len);
   } else if (idem__message_keep_last(block->doc) != IDEM_OK) {
     refuse_unread(conn, block, text_len, IDEM_E_NOMEM);
-  } else if (!may_be_batched(conn, block->doc->root)) {
-    refuse_batches(conn, text_len);
-  } else if (idem__batch_new(conn, block, count, &batch) != IDEM_OK) {
-    idem__conn_fail(conn, IDEM_E_NOMEM);
   } else {
-    dispatch_elements(conn, batch, text, text_len);
+    dispatch_whole(conn, block, text, text_len);
   }
 }
 

@@ -294,7 +294,6 @@ struct idem_conn {
   const char *peer_lent; /* instead of `peer`, for a conn that serves one peer after the other */
   const void *client_lent;
   unsigned char client_address[16]; /* of a conn that has one client for life, where it is known */
-  bool has_client_address;
   void (*whose)(const idem_conn *conn, idem__whose *out);
   bool (*on_abort)(idem_request *request); /* NULL: nobody wants to know */
   idem__message_kind last_kind;
@@ -316,7 +315,10 @@ struct idem_conn {
   bool orphaned;   /* ... since what it belonged to has ended */
   bool free_later; /* it is going, at the latest when the outermost entry point returns */
   bool woken;      /* on_output was called and nothing was taken since */
-  unsigned depth;  /* how many of our entry points are on the stack */
+  bool going_on;   /* with `rest` */
+  bool eof_waits;  /* input ended behind it */
+  bool has_client_address;
+  unsigned depth; /* how many of our entry points are on the stack */
   /* What a peer can cause cannot flood the log; no kind of line hides another. */
   idem_log_bucket warnings, faults, endings;
 
@@ -345,28 +347,31 @@ struct idem_conn {
   idem__heap call_timers;
   uint64_t next_call_id;
 
-  idem_list output;   /* chunks ready to be taken; the last one grows */
-  idem_list taken;    /* chunks taken and not yet freed */
-  size_t queued;      /* bytes in both and in batches */
-  uint64_t put;       /* bytes put out since the beginning, */
-  uint64_t taken_out; /* and those of them that were taken */
-  size_t own;         /* the part of it that is calls and notifications of ours */
-  size_t gathered;    /* the part of it in batches: no peer can read that yet */
-  idem__late late;
-  idem_buf
-      rest; /* what came when its turn was over; of whole messages each with its length before it */
-  size_t rest_at;
-  bool going_on;  /* with `rest` */
-  bool eof_waits; /* input ended behind it */
+  idem_list output;        /* chunks ready to be taken; the last one grows */
+  idem_list taken;         /* chunks taken and not yet freed */
+  size_t queued;           /* bytes in both and in batches */
+  uint64_t put;            /* bytes put out since the beginning, */
+  uint64_t taken_out;      /* and those of them that were taken */
+  size_t own;              /* the part of it that is calls and notifications of ours */
+  size_t gathered;         /* the part of it in batches: no peer can read that yet */
+  struct idem__rest *rest; /* NULL: nothing waits for a turn */
   size_t
       last_head; /* length of the last Content-Length header: the next one's is guessed from it */
 };
 
 #define IDEM__REST_ROOM ((size_t)1 << 20) /* for what is read at once, beside the longest message */
-static inline bool idem__turn_waits(const idem_conn *conn) { return conn->rest.len != 0; }
-void idem__turn_init(idem_conn *conn);
+/* What came when its turn was over; of whole messages each with its length before it. */
+typedef struct idem__rest {
+  idem__late late;
+  idem_conn *conn;
+  idem_buf bytes;
+  size_t at; /* so many of them are looked at */
+} idem__rest;
+static inline bool idem__turn_waits(const idem_conn *conn) { return conn->rest != NULL; }
 void idem__turn_deinit(idem_conn *conn);
 bool idem__turn_is_over(idem_conn *conn, bool progress);
+/* Where it waits, with room for so many bytes more. NULL: no memory. */
+idem_buf *idem__turn_room(idem_conn *conn, size_t len);
 /* Keeps what has come until another turn. False: no memory. */
 bool idem__turn_keep(idem_conn *conn, const char *data, size_t len);
 /* The turn is over, and the framer's input waits for another; false: it is to be worked on. */

@@ -46,15 +46,25 @@ bool idem__pool_run_late(idem_pool *pool) {
 
 /* ------------------------------------------------------------------- of a conn */
 
-void idem__turn_init(idem_conn *conn) {
-  idem_list_init(&conn->late.link);
-  conn->late.run = idem__conn_go_on;
-  idem_buf_init(&conn->rest, &conn->alloc, conn->policy.limits.message_bytes + IDEM__REST_ROOM);
+void idem__turn_deinit(idem_conn *conn) {
+  if (conn->rest) idem__turn_rest_taken(conn);
 }
 
-void idem__turn_deinit(idem_conn *conn) {
-  idem_list_remove(&conn->late.link);
-  idem_buf_deinit(&conn->rest);
+idem_buf *idem__turn_room(idem_conn *conn, size_t len) {
+  idem__rest *rest = conn->rest;
+  if (!rest) {
+    rest = idem__calloc(&conn->alloc, sizeof *rest);
+    if (!rest) return NULL;
+    rest->late.run = idem__conn_go_on;
+    rest->conn = conn;
+    idem_list_init(&rest->late.link);
+    idem_buf_init(&rest->bytes, &conn->alloc, conn->policy.limits.message_bytes + IDEM__REST_ROOM);
+  }
+  bool fits = idem_buf_reserve(&rest->bytes, len) == IDEM_OK;
+  if (!fits && !conn->rest) idem__free(&conn->alloc, rest);
+  if (!fits) return NULL;
+  conn->rest = rest;
+  return &rest->bytes;
 }
 
 uint64_t idem__conn_clock(idem_conn *conn) { return idem__conn_now_ns(conn); }
@@ -70,8 +80,9 @@ bool idem__turn_is_over(idem_conn *conn, bool progress) {
 }
 
 bool idem__turn_keep(idem_conn *conn, const char *data, size_t len) {
-  if (idem_buf_put(&conn->rest, data, len) != IDEM_OK) return false;
-  idem__pool_put_off(conn->pool, &conn->late);
+  idem_buf *room = idem__turn_room(conn, len);
+  if (!room || idem_buf_put(room, data, len) != IDEM_OK) return false;
+  idem__pool_put_off(conn->pool, &conn->rest->late);
   return true;
 }
 
@@ -80,8 +91,8 @@ bool idem__turn_put_off(idem_conn *conn, bool progress) {
   idem__framer *framer = &conn->framer;
   if (!framer->input_len || !idem__turn_is_over(conn, progress)) return false;
   if (conn->going_on) {
-    conn->rest_at = conn->rest.len - framer->input_len;
-    idem__pool_put_off(conn->pool, &conn->late);
+    conn->rest->at = conn->rest->bytes.len - framer->input_len;
+    idem__pool_put_off(conn->pool, &conn->rest->late);
   } else if (!idem__turn_keep(conn, framer->input, framer->input_len)) {
     return false;
   }
@@ -90,6 +101,9 @@ bool idem__turn_put_off(idem_conn *conn, bool progress) {
 }
 
 void idem__turn_rest_taken(idem_conn *conn) {
-  conn->rest.len = conn->rest_at = 0;
-  idem_buf_trim(&conn->rest, 0);
+  idem__rest *rest = conn->rest;
+  conn->rest = NULL;
+  idem_list_remove(&rest->late.link);
+  idem_buf_deinit(&rest->bytes);
+  idem__free(&conn->alloc, rest);
 }
