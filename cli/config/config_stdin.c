@@ -164,7 +164,7 @@ bool config_stdin(shell_check *self, size_t at) {
   bool reads =
       by ? reads_it(self, at + 1, by) : is_named(FILE_READERS, word) && reads_file(self, at + 1);
   if (reads) refuse(self, word->pieces[0].text);
-  if (!reads && is_named(" ssh ", word))
+  if (by && !reads && is_named(" ssh ", word))
     return config_stdin(self, remote_command(self, at + 1, by));
   return reads;
 }
