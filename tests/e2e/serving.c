@@ -31,7 +31,44 @@ void serving_file(const serving *self, const char *name, const char *text) {
   assert_int_equal(fclose(file), 0);
 }
 
+/* ------------------------------------------------------------------------- early answers */
+
+#define ANSWER "{\"jsonrpc\":\"2.0\",\"id\":"
+
+/* An answer that came before the one that was waited for. */
+typedef struct early {
+  struct early *next;
+  const serving *of;
+  char line[];
+} early;
+
+static early *earlier;
+
+static void keep_early(const serving *self, const char *line) {
+  size_t len = strlen(line);
+  early *kept = malloc(sizeof *kept + len + 1);
+  assert_non_null(kept);
+  memcpy(kept->line, line, len + 1);
+  kept->of = self;
+  kept->next = earlier;
+  earlier = kept;
+}
+
+static void forget_early(const serving *self) {
+  for (early **at = &earlier, *kept; (kept = *at);) {
+    if (kept->of != self) {
+      at = &kept->next;
+      continue;
+    }
+    *at = kept->next;
+    free(kept);
+  }
+}
+
+/* ------------------------------------------------------------------------- a server */
+
 void serving_make(serving *self, const char *config) {
+  forget_early(self);
   *self = (serving){.next_id = 1};
   child_make_folder(self->folder, sizeof self->folder);
   serving_file(self, "idem.json", config);
@@ -59,10 +96,17 @@ int serving_send(serving *self, const char *method, const char *params) {
   return id;
 }
 
+/* Answers come as they are ready, so a quick one may come before that of a later ping. */
 const char *serving_answer(serving *self, int id) {
   char wanted[64];
-  snprintf(wanted, sizeof wanted, "{\"jsonrpc\":\"2.0\",\"id\":%d,", id);
-  return child_line_with(self->server.out, wanted);
+  int len = snprintf(wanted, sizeof wanted, ANSWER "%d,", id);
+  for (const early *kept = earlier; kept; kept = kept->next)
+    if (kept->of == self && strncmp(kept->line, wanted, (size_t)len) == 0) return kept->line;
+  for (;;) {
+    const char *line = child_line(self->server.out);
+    if (strncmp(line, wanted, (size_t)len) == 0) return line;
+    if (strncmp(line, ANSWER, strlen(ANSWER)) == 0) keep_early(self, line);
+  }
 }
 
 const char *serving_ask(serving *self, const char *method, const char *params) {
@@ -105,6 +149,7 @@ void serving_end(serving *self) {
   close(self->server.in);
   self->server.in = -1;
   child_rest(self->server.out);
+  forget_early(self);
   assert_int_equal(child_end(&self->server), 0);
   child_remove_folder(self->folder);
 }

@@ -20,7 +20,8 @@ void serving_path(const serving *self, const char *name, char *path, size_t size
 void serving_start(serving *self);
 /* Sends; the id of the request. */
 int serving_send(serving *self, const char *method, const char *params);
-/* The answer to it; other messages on the way are passed over. */
+/* The answer to it, also one that came while another was waited for; what is no answer is passed
+ * over. */
 const char *serving_answer(serving *self, int id);
 const char *serving_ask(serving *self, const char *method, const char *params);
 /* tools/call with arguments as JSON text. */
