@@ -138,18 +138,23 @@ static void take_introspection(serve_config *self, yyjson_val *value, auth_confi
   auth->http.introspection_s = (uint32_t)config_number(value, "seconds", 0);
 }
 
-/* Beside the issuer; of opaque tokens nobody else says where they are had. */
-static void take_servers(serve_config *self, yyjson_val *list, auth_config *auth) {
-  yyjson_val *item;
+/* A list of texts, of which a listener would refuse some: told at their places. NULL: there is none. */
+static const char *const *take_texts(serve_config *self, yyjson_val *auth, const char *name,
+                                     idem_status (*check)(const char *text, const char **fault)) {
+  yyjson_val *list = yyjson_obj_get(auth, name), *item;
   size_t i, max;
   const char *fault;
-  const char **servers = memory_zeroed(&self->memory, yyjson_arr_size(list) + 1, sizeof *servers);
+  const char **texts = memory_zeroed(&self->memory, yyjson_arr_size(list) + 1, sizeof *texts);
   yyjson_arr_foreach(list, i, max, item) {
-    servers[i] = yyjson_get_str(item);
-    if (idem_http_check_url(servers[i], true, &fault) != IDEM_OK)
-      source_fault(&self->source, item, "auth: authorization_servers: %s", fault);
+    texts[i] = yyjson_get_str(item);
+    if (check(texts[i], &fault) != IDEM_OK)
+      source_fault(&self->source, item, "auth: %s: %s", name, fault);
   }
-  if (list) auth->http.authorization_servers = servers;
+  return list ? texts : NULL;
+}
+
+static idem_status check_server(const char *url, const char **fault) {
+  return idem_http_check_url(url, true, fault);
 }
 
 static void take_proofs(yyjson_val *value, auth_config *auth) {
@@ -180,20 +185,6 @@ static void take_implied(serve_config *self, yyjson_val *given, auth_config *aut
     pairs[at++] = yyjson_get_str(value);
   }
   if (given) auth->http.scope_implies = pairs;
-}
-
-/* What a listener would refuse, at its place. */
-static void take_logged(serve_config *self, yyjson_val *list, auth_config *auth) {
-  yyjson_val *item;
-  size_t i, max;
-  const char *fault;
-  const char **names = memory_zeroed(&self->memory, yyjson_arr_size(list) + 1, sizeof *names);
-  yyjson_arr_foreach(list, i, max, item) {
-    names[i] = yyjson_get_str(item);
-    if (idem_http_check_claim(names[i], &fault) != IDEM_OK)
-      source_fault(&self->source, item, "auth: log_claims: %s", fault);
-  }
-  if (list) auth->http.log_claims = names;
 }
 
 /* Everything that there is to ask for. */
@@ -239,12 +230,13 @@ void config_auth(serve_config *self, yyjson_val *value) {
   yyjson_val *authorities = yyjson_obj_get(value, "ca_file");
   take_issuer(self, value, auth);
   take_introspection(self, yyjson_obj_get(value, "introspection"), auth);
-  take_servers(self, yyjson_obj_get(value, "authorization_servers"), auth);
+  /* Beside the issuer; of opaque tokens nobody else says where they are had. */
+  auth->http.authorization_servers = take_texts(self, value, "authorization_servers", check_server);
   take_proofs(yyjson_obj_get(value, "dpop"), auth);
   auth->http.algorithms = take_algorithms(value);
   take_methods(self, yyjson_obj_get(value, "methods"), auth);
   take_implied(self, yyjson_obj_get(value, "scope_implies"), auth);
-  take_logged(self, yyjson_obj_get(value, "log_claims"), auth);
+  auth->http.log_claims = take_texts(self, value, "log_claims", idem_http_check_claim);
   auth->http.resource = take_url(self, value, "resource", true, "tokens would travel in the clear");
   auth->http.audience = config_text(value, "audience");
   auth->http.principal_claim = config_text(value, "principal");

@@ -385,9 +385,10 @@ static void check_from(shell_check *self, size_t from, const interpreter *by) {
   for (size_t i = first; i < end && i < self->count; i++) refuse(self, &self->words[i], by);
 }
 
-static bool is_one_of(const char *list, const word_template *word) {
+bool config_is_named(const char *list, const word_template *word) {
   size_t len;
   const char *text = config_beginning(word, &len);
+  if (config_name_in(word)) return false;
   len = config_base_name(&text, len);
   return config_is_listed(list, text, len);
 }
@@ -404,8 +405,8 @@ void config_shell(serve_config *self, yyjson_val *value, const tool_config *tool
   if (config_true(value, "unsafe")) return;
   see_run(&check, yyjson_obj_get(value, "run"));
   if (!check.count) return;
-  bool wrapper = is_one_of(WRAPPERS, check.words[0].word);
-  bool reader = !wrapper && is_one_of(READERS, check.words[0].word);
+  bool wrapper = config_is_named(WRAPPERS, check.words[0].word);
+  bool reader = !wrapper && config_is_named(READERS, check.words[0].word);
   for (size_t i = 0; i < check.count; i++) {
     const interpreter *by = interpreter_of(check.words[i].word);
     unsigned faults = self->source.faults;

@@ -29,6 +29,8 @@ const char *config_beginning(const word_template *word, size_t *len);
 bool config_is_listed(const char *list, const char *text, size_t len);
 /* python3.11 is python3, and /usr/bin/awk is awk. */
 size_t config_base_name(const char **text, size_t len);
+/* The word is one of these programs, and no value has a part in that. */
+bool config_is_named(const char *list, const word_template *word);
 /* An argument that is one of some, or a number, says nothing of its own. */
 bool config_is_closed(const shell_check *self, const piece *name);
 /* Says that its value would be a part of a program, and the safe way. */

@@ -118,14 +118,6 @@ static const loader loaders[] = {
 
 /* ------------------------------------------------------------------------- words */
 
-static bool is_named(const char *names, const word_template *word) {
-  size_t len;
-  const char *text = config_beginning(word, &len);
-  if (config_name_in(word)) return false;
-  len = config_base_name(&text, len);
-  return config_is_listed(names, text, len);
-}
-
 static bool is_option(const word_template *word, const char *text, size_t len) {
   return len && *text == '-' && (len > 1 || config_name_in(word)); /* "-" is a file */
 }
@@ -175,16 +167,16 @@ static size_t plain_at(const shell_check *self, size_t from, const starter *by, 
 static const starter *starter_of(const shell_check *self, size_t at, size_t *from) {
   for (size_t i = 0; i < sizeof starters / sizeof *starters; i++) {
     const starter *by = &starters[i];
-    if (!is_named(by->names, self->words[at].word)) continue;
+    if (!config_is_named(by->names, self->words[at].word)) continue;
     *from = at + 1;
     if (!by->commands) return by;
     size_t command = plain_at(self, at + 1, by, 0);
-    if (command < self->count && is_named(GROUPS, self->words[command].word))
+    if (command < self->count && config_is_named(GROUPS, self->words[command].word))
       command = plain_at(self, command + 1, by, 0);
     if (command == self->count) continue;
     if (by->script && config_name_in(self->words[command].word)) return by;
     *from = command + 1;
-    if (is_named(by->commands, self->words[command].word)) return by;
+    if (config_is_named(by->commands, self->words[command].word)) return by;
   }
   return NULL;
 }
@@ -227,7 +219,8 @@ static void check_loader(shell_check *self, size_t at, const loader *by) {
 
 static void check_loaded(shell_check *self, size_t at) {
   for (size_t i = 0; i < sizeof loaders / sizeof *loaders; i++)
-    if (is_named(loaders[i].names, self->words[at].word)) check_loader(self, at, &loaders[i]);
+    if (config_is_named(loaders[i].names, self->words[at].word))
+      check_loader(self, at, &loaders[i]);
 }
 
 /* One may start another: nice timeout 5 {name}. */

@@ -8,11 +8,11 @@
 /* A program that reads another from its stdin, unless its words have one. */
 typedef struct reader {
   const char *names;   /* with a blank before and behind each */
-  const char *letters; /* of flags behind which it has one, ... */
+  const char *letters; /* of flags behind which it has one, unless that is stdin, ... */
   const char *words;   /* ... long ones */
   const char *valued;  /* letters of other flags that take the next word */
   unsigned plain; /* so many words that are no options are no program yet; UINT_MAX: none ever is */
-  const char *asked; /* letters with which it reads stdin all the same; or "f": `-f -` alone does */
+  const char *asked; /* letters with which it reads stdin all the same */
 } reader;
 
 static const reader readers[] = {
@@ -35,16 +35,8 @@ static const reader readers[] = {
     {" at batch ", "f", " ", "qt", UINT_MAX, ""},
 };
 
-/* Programs that take a script by -f or as it is told, of which `-` is stdin. */
+/* Programs that read one from stdin with `-f -` alone. */
 #define FILE_READERS " awk gawk mawk nawk sed gsed make gmake "
-
-static bool is_named(const char *names, const word_template *word) {
-  size_t len;
-  const char *text = config_beginning(word, &len);
-  if (config_name_in(word)) return false;
-  len = config_base_name(&text, len);
-  return config_is_listed(names, text, len);
-}
 
 static bool is_stdin(const char *text, size_t len) {
   return config_is_listed(" - /dev/stdin /proc/self/fd/0 /dev/fd/0 ", text, len);
@@ -137,7 +129,7 @@ static void refuse(shell_check *self, const char *program) {
 
 static const reader *reader_of(const word_template *word) {
   for (size_t i = 0; i < sizeof readers / sizeof *readers; i++)
-    if (is_named(readers[i].names, word)) return &readers[i];
+    if (config_is_named(readers[i].names, word)) return &readers[i];
   return NULL;
 }
 
@@ -161,10 +153,10 @@ bool config_stdin(shell_check *self, size_t at) {
   if (!self->tool->has_stdin || at >= self->count) return false;
   const word_template *word = self->words[at].word;
   const reader *by = reader_of(word);
-  bool reads =
-      by ? reads_it(self, at + 1, by) : is_named(FILE_READERS, word) && reads_file(self, at + 1);
+  bool reads = by ? reads_it(self, at + 1, by)
+                  : config_is_named(FILE_READERS, word) && reads_file(self, at + 1);
   if (reads) refuse(self, word->pieces[0].text);
-  if (by && !reads && is_named(" ssh ", word))
+  if (by && !reads && config_is_named(" ssh ", word))
     return config_stdin(self, remote_command(self, at + 1, by));
   return reads;
 }
