@@ -73,7 +73,7 @@ IDEM__HOT idem__frame_event idem__framer_next(idem__framer *framer) {
   return idem__frame_whole_next(framer);
 }
 
-bool idem__framer_inside(const idem__framer *framer) {
+bool idem__framer_is_inside(const idem__framer *framer) {
   if (framer->state >= IDEM__FRAME_END) return false;
   if (framer->opts.kind == IDEM__FRAME_LINE) return idem__frame_line_inside(framer);
   if (framer->opts.kind == IDEM__FRAME_CONTENT_LENGTH)

@@ -90,7 +90,11 @@ static inline bool idem__framer_drained(const idem__framer *framer) {
 }
 /* True while part of a frame has arrived: the frame time-out runs. Also while a refused
  * Content-Length body is skipped, so that an absurd length cannot deafen the conn for ever. */
-bool idem__framer_inside(const idem__framer *framer);
+bool idem__framer_is_inside(const idem__framer *framer);
+static inline bool idem__framer_inside(const idem__framer *framer) {
+  if (framer->opts.kind == IDEM__FRAME_LINE && !framer->partial.len) return false; /* mostly */
+  return idem__framer_is_inside(framer);
+}
 /* Drops the partial frame and starts afresh (frame time-out). Not while input is lent. */
 void idem__framer_reset(idem__framer *framer);
 /* Gives back memory kept for large frames, if none is under way. */

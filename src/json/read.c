@@ -71,8 +71,8 @@ IDEM__COLD static const char *skip_container(const char *at, const char *end) {
 }
 
 static const char *skip_value(const char *at, const char *end) {
-  /* Most ids are short numbers. */
-  while (at < end && *at >= '0' && *at <= '9') at++;
+  /* Most ids are short numbers, and no number of a member is at the end. */
+  while ((unsigned char)(*at - '0') <= 9) at++;
   if (at == end || *at == ',' || *at == '}') return at;
   if (*at == '"') return skip_string(at + 1, end);
   if (*at == '[' || *at == '{') return skip_container(at, end);

@@ -62,39 +62,60 @@ static idem_status mark_many(const yyjson_doc *doc, yyjson_val *object) {
   return found ? IDEM_E_EXISTS : IDEM_OK;
 }
 
-static IDEM__INLINE bool is_large(const yyjson_val *val) {
-  return (val->tag & YYJSON_TYPE_MASK) == YYJSON_TYPE_OBJ && val->tag >> YYJSON_TAG_BIT > 1;
+static IDEM__INLINE bool is_object(const yyjson_val *val) {
+  return (val->tag & YYJSON_TYPE_MASK) == YYJSON_TYPE_OBJ;
 }
 
-/* Names of different lengths or first letters differ: most objects need no closer look. */
-static IDEM__INLINE bool is_suspect(yyjson_val *object) {
+/* One of 64. Names of different lengths or first letters mostly have different ones. */
+static IDEM__INLINE unsigned mark_of(const yyjson_val *key) {
+  return (unsigned)(8 * key_len(key) + (unsigned char)*key->uni.str) & 63;
+}
+
+/* Whether two of its names may be the same: most objects need no closer look. *next: where more objects may come. */
+static IDEM__INLINE bool is_suspect(yyjson_val *object, yyjson_val **next) {
   uint64_t seen = 0;
-  yyjson_val *key = unsafe_yyjson_get_first(object);
-  for (size_t left = unsafe_yyjson_get_len(object); left; left--) {
-    uint64_t bit = (uint64_t)1 << ((key_len(key) ^ (unsigned char)*key->uni.str) & 63);
-    if (seen & bit) return true;
-    seen |= bit;
-    key = unsafe_yyjson_get_next(key + 1);
+  yyjson_val *key = object + 1, *inner = NULL;
+  const yyjson_val *end = unsafe_yyjson_get_next(object);
+  while (key < end) {
+    unsigned bit = mark_of(key);
+    if (IDEM__UNLIKELY(seen >> bit & 1)) return true;
+    seen |= (uint64_t)1 << bit;
+    key += 2;
+    if (IDEM__LIKELY(!unsafe_yyjson_is_ctn(key - 1))) continue;
+    if (!inner) inner = key - 1;
+    key = unsafe_yyjson_get_next(key - 1);
   }
+  *next = inner ? inner : key;
   return false;
 }
 
-IDEM__APART static idem_status mark_object(const yyjson_doc *doc, yyjson_val *object) {
+static idem_status mark_object(const yyjson_doc *doc, yyjson_val *object) {
   if (unsafe_yyjson_get_len(object) > FEW) return mark_many(doc, object);
   return mark_few(object) ? IDEM_E_EXISTS : IDEM_OK;
 }
 
-IDEM__HOT idem_status idem__json_mark_repeated(const yyjson_doc *doc, yyjson_val *val) {
+IDEM__APART static idem_status mark_closely(const yyjson_doc *doc, yyjson_val *val,
+                                            const yyjson_val *end) {
   idem_status found = IDEM_OK;
-  if (!unsafe_yyjson_is_ctn(val)) return found;
-  const yyjson_val *end = unsafe_yyjson_get_next(val);
-  for (; val < end; val++) {
-    if (!is_large(val) || !is_suspect(val)) continue;
-    idem_status status = mark_object(doc, val);
+  while (val < end) {
+    yyjson_val *object = val++;
+    if (!is_object(object) || !is_suspect(object, &val)) continue;
+    idem_status status = mark_object(doc, object);
     if (status == IDEM_E_NOMEM) return status;
     if (status != IDEM_OK) found = status;
   }
   return found;
+}
+
+IDEM__HOT idem_status idem__json_mark_repeated(const yyjson_doc *doc, yyjson_val *val) {
+  if (!unsafe_yyjson_is_ctn(val)) return IDEM_OK;
+  const yyjson_val *end = unsafe_yyjson_get_next(val);
+  while (val < end) {
+    yyjson_val *object = val++;
+    if (is_object(object) && IDEM__UNLIKELY(is_suspect(object, &val)))
+      return mark_closely(doc, object, end);
+  }
+  return IDEM_OK;
 }
 
 /* ------------------------------------------------------------------ dropping */

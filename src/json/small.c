@@ -2,6 +2,7 @@
  * yyjson's writer sets up and grows its buffer for documents of any size; for a handful of values
  * that costs more than the writing. What needs thought (escapes, doubles) is left to it, so the
  * bytes are the same either way. */
+#include "../base/short.h"
 #include "json.h"
 
 #include <string.h>
@@ -20,16 +21,6 @@ static inline bool has_no_escapes(yyjson_val *val) {
   return unsafe_yyjson_get_tag(val) == (YYJSON_TYPE_STR | YYJSON_SUBTYPE_NOESC);
 }
 
-/* Most strings are short: a call would cost more than their bytes. */
-#define SHORT_STRING 64u
-static IDEM__INLINE void copy_short(char *to, const char *from, size_t len) {
-  for (; len >= 16; len -= 16, to += 16, from += 16) memcpy(to, from, 16);
-  if (len & 8) memcpy(to, from, 8), to += 8, from += 8;
-  if (len & 4) memcpy(to, from, 4), to += 4, from += 4;
-  if (len & 2) memcpy(to, from, 2), to += 2, from += 2;
-  if (len & 1) *to = *from;
-}
-
 /* ------------------------------------------------------------------ values */
 
 /* Each of these puts values at `at` and returns where they end; NULL: not for
@@ -38,10 +29,7 @@ static IDEM__INLINE char *put_string(char *at, const char *limit, yyjson_val *va
   size_t len = unsafe_yyjson_get_len(val);
   if (!has_no_escapes(val) || (size_t)(limit - at) < len + SLACK) return NULL;
   at[0] = '"';
-  if (len < SHORT_STRING)
-    copy_short(at + 1, val->uni.str, len);
-  else
-    memcpy(at + 1, val->uni.str, len);
+  idem__copy(at + 1, val->uni.str, len);
   at[len + 1] = '"';
   return at + len + 2;
 }

@@ -1,5 +1,6 @@
 /* answer.c - writing one answer: the envelope by hand around the raw id, the result through the
  * writer. Members in this order: jsonrpc, id, then result or error; in error: code, message, data. */
+#include "../base/short.h"
 #include "inside.h"
 
 #include <string.h>
@@ -10,10 +11,12 @@
     if (try_status != IDEM_OK) return try_status;                                                  \
   } while (0)
 
-/* Everything up to the result or the error; the room for it was reserved. */
-static void put_head(idem_buf *out, const idem_policy *policy, const idem__id *id) {
+/* Everything up to the value of the result or the error; the room for it was reserved. */
+static IDEM__INLINE void put_head(idem_buf *out, const idem_policy *policy, const idem__id *id,
+                                  bool is_error) {
   static const char start[] = "{\"jsonrpc\":\"2.0\"";
   static const char member[] = ",\"id\":";
+  static const char result[] = ",\"result\":", error[] = ",\"error\":";
   char *at = out->data + out->len;
   memcpy(at, start, sizeof start - 1);
   at += sizeof start - 1;
@@ -21,9 +24,12 @@ static void put_head(idem_buf *out, const idem_policy *policy, const idem__id *i
     memcpy(at, member, sizeof member - 1);
     at += sizeof member - 1;
     size_t len = id->raw ? id->raw_len : 4;
-    memcpy(at, id->raw ? id->raw : "null", len);
+    idem__copy(at, id->raw ? id->raw : "null", len);
     at += len;
   }
+  memcpy(at, is_error ? error : result, sizeof error - 1);
+  at += sizeof error - 1;
+  if (!is_error) *at++ = ':';
   out->len = (size_t)(at - out->data);
 }
 
@@ -118,13 +124,6 @@ idem_status idem__answer_put_value(idem_buf *out, const idem_policy *policy,
                           : idem__value_put(out, policy, &answer->value);
 }
 
-static idem_status put_result(idem_buf *out, const idem_policy *policy,
-                              const idem__answer *answer) {
-  TRY(idem_buf_puts(out, ",\"result\":"));
-  if (answer->value.kind == IDEM__VALUE_PARSED) return idem__json_put(out, answer->value.at);
-  return idem__value_put(out, policy, &answer->value);
-}
-
 /* More than the head and the name of the result take. */
 #define ENVELOPE 64u
 
@@ -133,13 +132,11 @@ IDEM__HOT idem_status idem__answer_put(idem_buf *out, const idem_policy *policy,
   size_t before = out->len;
   idem_status status = idem_buf_reserve(out, ENVELOPE + id->raw_len);
   if (status != IDEM_OK) return status;
-  put_head(out, policy, id);
-  if (IDEM__UNLIKELY(answer->is_error)) {
-    status = idem_buf_puts(out, ",\"error\":");
-    if (status == IDEM_OK) status = put_error(out, policy, answer);
-  } else {
-    status = put_result(out, policy, answer);
-  }
+  put_head(out, policy, id, answer->is_error);
+  if (IDEM__LIKELY(!answer->is_error && answer->value.kind == IDEM__VALUE_PARSED))
+    status = idem__json_put(out, answer->value.at);
+  else
+    status = idem__answer_put_value(out, policy, answer);
   if (status == IDEM_OK) status = idem_buf_puts(out, "}");
   if (status != IDEM_OK) out->len = before;
   return status;

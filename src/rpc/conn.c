@@ -341,7 +341,7 @@ static bool idle(const idem_conn *conn) {
 static bool stopped(const idem_conn *conn) { return conn->closed || conn->free_later; }
 
 /* True when at least one frame came to its end. */
-static IDEM__EARLY bool take_frames(idem_conn *conn) {
+static IDEM__INLINE bool take_frames(idem_conn *conn) {
   bool progress = false;
   while (!stopped(conn)) {
     if (IDEM__UNLIKELY(conn->pool->turn_ns != 0) && idem__turn_put_off(conn, progress)) break;
@@ -358,8 +358,11 @@ static IDEM__EARLY bool take_frames(idem_conn *conn) {
   return progress;
 }
 
+/* ... of what waited, or is the last. */
+IDEM__COLD static bool take_last_frames(idem_conn *conn) { return take_frames(conn); }
+
 /* The time for one frame begins with its first byte. */
-static void watch_frame(idem_conn *conn, bool progress) {
+static IDEM__INLINE void watch_frame(idem_conn *conn, bool progress) {
   uint64_t allowed = conn->policy.limits.frame_ms;
   bool waits = idem__turn_waits(conn); /* its rest may be there, and is not looked at yet */
   if (!allowed || stopped(conn) || waits || !idem__framer_inside(&conn->framer)) {
@@ -393,7 +396,7 @@ IDEM__HOT idem_status idem_conn_feed(idem_conn *conn, const char *data, size_t l
   }
   idem__framer_feed(&conn->framer, data, len);
   bool progress = take_frames(conn);
-  idem__dispatch_held(conn);
+  if (IDEM__UNLIKELY(!idem_list_empty(&conn->held))) idem__dispatch_held(conn);
   watch_frame(conn, progress);
   trim_framer(conn);
   return idem__conn_leave(conn);
@@ -459,7 +462,7 @@ IDEM__COLD static bool take_rest(idem_conn *conn) {
     return true;
   }
   idem__framer_feed(&conn->framer, rest->bytes.data + rest->at, rest->bytes.len - rest->at);
-  bool progress = take_frames(conn);
+  bool progress = take_last_frames(conn);
   if (idem_list_empty(&rest->late.link) || stopped(conn)) {
     idem__framer_feed(&conn->framer, NULL, 0);
     idem__turn_rest_taken(conn);
@@ -475,7 +478,7 @@ bool idem__conn_reusable(const idem_conn *conn) {
 
 IDEM__COLD static void end_input(idem_conn *conn) {
   idem__framer_feed_eof(&conn->framer);
-  take_frames(conn);
+  take_last_frames(conn);
   conn->eof = true;
   conn->frame_at_ms = NEVER;
   idem__call_close_all(conn);

@@ -1,6 +1,7 @@
 /* dispatch.c - from a message's text to the handler it is for.
  * Responses and cancellations are acted on at once; requests and notifications run now or wait
  * their turn (policy.concurrency, or a peer that does not read its answers). */
+#include "../base/short.h"
 #include "inside.h"
 
 #include <stdio.h>
@@ -141,7 +142,7 @@ IDEM__EARLY void idem__dispatch_held(idem_conn *conn) {
 static inline const idem__method *find_method(idem_conn *conn, const idem__message *message) {
   const idem__method *last = conn->last_method;
   if (IDEM__LIKELY(last && last->name_len == message->method_len &&
-                   memcmp(last->name, message->method, message->method_len) == 0)) {
+                   idem__same(last->name, message->method, message->method_len))) {
     return last;
   }
   last = idem__router_find(conn->opts.router, message->method, message->method_len);
@@ -177,7 +178,7 @@ static inline bool work_is_full(const idem_conn *conn) {
 }
 
 /* Why a request cannot be taken in, if it cannot. Ids of a batch enter the table at once. */
-static idem__reason admission_fault(idem_conn *conn, const idem__message *message) {
+static IDEM__INLINE idem__reason admission_fault(idem_conn *conn, const idem__message *message) {
   if (IDEM__UNLIKELY(conn->owed.count) && idem__owed_find(conn, &message->id))
     return IDEM__DUPLICATE_ID;
   if (IDEM__UNLIKELY(conn->siblings.in_flight_elsewhere != NULL) &&
@@ -202,7 +203,7 @@ IDEM__APART static idem_status join_batch(idem_request *request, idem__batch *ba
   return idem__owed_add(request->conn, &batch->parts[index].owed, &request->id, batch->block);
 }
 
-static void start_request(idem_request *request) {
+static IDEM__INLINE void start_request(idem_request *request) {
   if (IDEM__UNLIKELY(idem__dispatch_must_hold(request->conn, true)))
     idem__park_until_turn(request);
   else
@@ -313,7 +314,7 @@ IDEM__APART static void accept_notification(idem_conn *conn, idem__block *block,
 /* ---------------------------------------------------------------- messages */
 
 /* Responses are answers to us, and cancellations lighten the load: neither is counted. */
-static bool admitted(idem_conn *conn, const idem__message *message) {
+static IDEM__INLINE bool admitted(idem_conn *conn, const idem__message *message) {
   if (!conn->opts.admit || message->kind == IDEM__RESPONSE) return true;
   if (message->kind == IDEM__NOTIFICATION && idem__is_cancel(conn, message)) return true;
   return conn->opts.admit(conn, conn->opts.user);
@@ -342,9 +343,9 @@ IDEM__COLD static void refuse_unread(idem_conn *conn, const idem__block *block, 
     idem__refuse_parse(conn, text_len);
 }
 
-IDEM__HOT static void dispatch_message(idem_conn *conn, idem__block *block, const char *text,
-                                       size_t text_len, const idem__message *message,
-                                       idem__batch *batch) {
+static IDEM__INLINE void dispatch_message(idem_conn *conn, idem__block *block, const char *text,
+                                          size_t text_len, const idem__message *message,
+                                          idem__batch *batch) {
   conn->last_kind = message->kind;
   if (IDEM__UNLIKELY(conn->heard != NULL)) conn->heard(conn, message);
   if (IDEM__UNLIKELY(!admitted(conn, message))) {
@@ -372,8 +373,8 @@ IDEM__HOT static void dispatch_single(idem_conn *conn, idem__block *block, const
     refuse_unread(conn, block, text_len, status);
 }
 
-static void dispatch_element(idem_conn *conn, idem__block *block, const char *text, size_t text_len,
-                             yyjson_val *val, idem__batch *batch) {
+IDEM__APART static void dispatch_element(idem_conn *conn, idem__block *block, const char *text,
+                                         size_t text_len, yyjson_val *val, idem__batch *batch) {
   idem__message message;
   idem__message_classify(&conn->policy, block->doc, text, text_len, val, &message);
   dispatch_message(conn, block, text, text_len, &message, batch);
@@ -386,8 +387,8 @@ IDEM__COLD static void refuse_batches(idem_conn *conn, size_t size) {
 }
 
 /* All of it in one turn: its array is one answer, and its elements are bounded. */
-IDEM__APART static void dispatch_elements(idem_conn *conn, idem__batch *batch, const char *text,
-                                          size_t text_len) {
+IDEM__APART IDEM__APART static void dispatch_elements(idem_conn *conn, idem__batch *batch,
+                                                      const char *text, size_t text_len) {
   idem__block *block = batch->block;
   yyjson_val *val = unsafe_yyjson_get_first(block->doc->root);
   for (size_t left = yyjson_arr_size(block->doc->root); left && !conn->free_later; left--) {

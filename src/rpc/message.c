@@ -17,7 +17,7 @@ typedef struct members {
 
 #define KEY_IS(key, literal) (memcmp((key)->uni.str, "" literal, sizeof(literal) - 1) == 0)
 
-static inline int which_member(yyjson_val *key) {
+static IDEM__INLINE int which_member(yyjson_val *key) {
   switch (unsafe_yyjson_get_len(key)) {
   case 2: return KEY_IS(key, "id") ? ID : MEMBERS;
   case 5: return KEY_IS(key, "error") ? ERROR : MEMBERS;
@@ -31,19 +31,21 @@ static inline int which_member(yyjson_val *key) {
   return MEMBERS;
 }
 
-static inline void find_members(yyjson_val *object, members *found) {
-  found->seen = found->twice = 0;
+static IDEM__INLINE void find_members(yyjson_val *object, members *found) {
+  unsigned seen = 0, twice = 0; /* in registers: each waits for the one before */
   yyjson_val *key = unsafe_yyjson_get_first(object);
   for (size_t left = unsafe_yyjson_get_len(object); left; left--) {
     int which = which_member(key);
     if (IDEM__LIKELY(which != MEMBERS)) {
       found->val[which] = key + 1;
       if (which == ID) found->id_key = key;
-      found->twice |= found->seen & BIT(which);
-      found->seen |= BIT(which);
+      twice |= seen & BIT(which);
+      seen |= BIT(which);
     }
     key = unsafe_yyjson_get_next(key + 1);
   }
+  found->seen = seen;
+  found->twice = twice;
 }
 
 static inline yyjson_val *member(const members *found, int which) {
@@ -55,7 +57,7 @@ static bool version_ok(yyjson_val *val) {
          memcmp(val->uni.str, "2.0", 3) == 0;
 }
 
-static bool id_accepted(const idem_policy *policy, const idem__id *id) {
+static IDEM__INLINE bool id_accepted(const idem_policy *policy, const idem__id *id) {
   switch (id->kind) {
   case IDEM__ID_NULL: return policy->null_id;
   case IDEM__ID_NUMBER: return policy->fractional_id || !id->fraction;
@@ -88,8 +90,8 @@ static bool method_fine(const idem_policy *policy, const idem__message *message)
                              is_plain_method(message->method, message->method_len));
 }
 
-static idem__reason first_fault(const idem_policy *policy, const members *found,
-                                const idem__message *message, bool id_fine) {
+static IDEM__INLINE idem__reason first_fault(const idem_policy *policy, const members *found,
+                                             const idem__message *message, bool id_fine) {
   if (IDEM__UNLIKELY(found->twice & (BIT(JSONRPC) | BIT(ID) | BIT(METHOD) | BIT(PARAMS))) &&
       !policy->duplicate_members)
     return IDEM__DUPLICATE_MEMBER;
@@ -101,7 +103,8 @@ static idem__reason first_fault(const idem_policy *policy, const members *found,
   return IDEM__REASON_NONE;
 }
 
-static void accept_params(const idem_policy *policy, yyjson_val *params, idem__message *message) {
+static IDEM__INLINE void accept_params(const idem_policy *policy, yyjson_val *params,
+                                       idem__message *message) {
   if (!params) return;
   if (IDEM__UNLIKELY(unsafe_yyjson_is_null(params))) {
     message->params_refused = policy->null_params ? NULL : "null";
@@ -112,8 +115,8 @@ static void accept_params(const idem_policy *policy, yyjson_val *params, idem__m
   }
 }
 
-static void read_id(const idem_policy *policy, const yyjson_doc *doc, const char *text,
-                    size_t text_len, const members *found, idem__message *message) {
+static IDEM__INLINE void read_id(const idem_policy *policy, const yyjson_doc *doc, const char *text,
+                                 size_t text_len, const members *found, idem__message *message) {
   if (IDEM__UNLIKELY(!(found->seen & BIT(ID)))) return;
   if (IDEM__UNLIKELY(found->twice & BIT(ID)) && !policy->duplicate_members) {
     message->id.kind = IDEM__ID_INVALID;
@@ -139,9 +142,9 @@ IDEM__APART static void note_response(const members *found, idem__message *messa
       found->twice & (BIT(JSONRPC) | BIT(ID) | BIT(RESULT) | BIT(ERROR)) ? true : false;
 }
 
-IDEM__HOT void idem__message_classify(const idem_policy *policy, const yyjson_doc *doc,
-                                      const char *text, size_t text_len, yyjson_val *val,
-                                      idem__message *message) {
+static IDEM__INLINE void classify(const idem_policy *policy, const yyjson_doc *doc,
+                                  const char *text, size_t text_len, yyjson_val *val,
+                                  idem__message *message) {
   message->params_refused = NULL;
   message->reason = IDEM__REASON_NONE;
   message->id.kind = IDEM__ID_ABSENT;
@@ -177,6 +180,12 @@ IDEM__HOT void idem__message_classify(const idem_policy *policy, const yyjson_do
   accept_params(policy, member(&found, PARAMS), message);
 }
 
+IDEM__APART void idem__message_classify(const idem_policy *policy, const yyjson_doc *doc,
+                                        const char *text, size_t text_len, yyjson_val *val,
+                                        idem__message *message) {
+  classify(policy, doc, text, text_len, val, message);
+}
+
 /* ------------------------------------------------------------- repeated members */
 
 /* Inside params, results and errors the last one of a name counts. Embedders read them as they like, so nobody behind
@@ -196,7 +205,7 @@ static IDEM__INLINE idem_status mark_repeated(const yyjson_doc *doc, const idem_
 IDEM__HOT idem_status idem__message_read(const idem_policy *policy, yyjson_doc *doc,
                                          const char *text, size_t text_len, yyjson_val *val,
                                          idem__message *message) {
-  idem__message_classify(policy, doc, text, text_len, val, message);
+  classify(policy, doc, text, text_len, val, message);
   idem_status status = mark_repeated(doc, message);
   if (IDEM__LIKELY(status != IDEM_E_EXISTS)) return status;
   idem__json_drop_marked(doc);
