@@ -93,7 +93,7 @@ struct idem_http_conn {
   idem_status failed;    /* final */
   unsigned inside;       /* depth of the driver's calls */
   idem__half unfinished; /* see unfinished.c */
-  bool closing, lingering, eof, discard, resume, upgrading, paused;
+  bool closing, lingering, eof, discard, resume, resuming, upgrading, paused;
   bool judged; /* it was said who asks: its head is looked at further */
   bool heard;  /* a byte has come */
   bool final;  /* the server stops: the next request is the last, and comes by final_ms */

@@ -240,7 +240,24 @@ static void take_in(idem_http_exchange *exchange, const idem_http_request *reque
 
 static void take_in_late(idem__late *late) {
   idem__http_serving *serving = IDEM_CONTAINER(late, idem__http_serving, late);
+  const idem__http_protocol *protocol = idem__http_protocol_of(serving);
+  if (protocol->turn) protocol->turn(serving->state);
   idem__http_serve_held(serving->exchange, take_in, serving);
+}
+
+/* Whoever asked is told so, with its id, and nothing of it is begun. */
+static void refuse_in(idem_http_exchange *exchange, const idem_http_request *request, void *user) {
+  idem__http_serving *serving = user;
+  idem__message_kind kind;
+  idem_status status = take_message(serving, request, &kind);
+  if (status == IDEM_OK) idem__http_serving_pump(serving);
+  if (serving->exchange == exchange) idem__http_serving_refuse(serving, &idem__http_going);
+}
+
+void idem__http_serving_refuse_late(idem__http_serving *serving) {
+  idem_list_remove(&serving->late.link);
+  idem__conn_refuse_new(serving->conn);
+  idem__http_serve_held(serving->exchange, refuse_in, serving);
 }
 
 /* The turn is over: what was asked is held until another. */

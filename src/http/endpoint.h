@@ -63,12 +63,15 @@ void idem__http_serving_detach(idem__http_serving *serving, bool detached);
 
 /* serving.c */
 extern const idem__http_refusal idem__http_no_memory;
+extern const idem__http_refusal idem__http_going;
 /* Moves what the engine has said to the peer, one message after the other. */
 void idem__http_serving_pump(idem__http_serving *serving);
 /* The message is taken in and not answered yet; or it may not even begin. False: it cannot be kept, and is to be
  * taken in now, as one that the protocol has given up. */
 void idem__http_serving_wait(idem__http_serving *serving);
 void idem__http_serving_wait_for_turn(idem__http_serving *serving);
+/* It waits for a turn that it will not have. */
+void idem__http_serving_refuse_late(idem__http_serving *serving);
 bool idem__http_serving_wait_to_begin(idem__http_serving *serving,
                                       const idem_http_request *request);
 void idem__http_serving_refuse(idem__http_serving *serving, const idem__http_refusal *refusal);

@@ -273,7 +273,9 @@ idem_status idem__h1_resume(idem_http_conn *conn) {
   if (conn->closing || conn->failed != IDEM_OK) return conn->failed;
   idem_buf input = conn->backlog;
   idem_buf_init(&conn->backlog, &conn->server->alloc, input.max);
+  conn->resuming = true; /* so that the first of several is not taken for the last */
   idem_status status = idem__h1_parse(conn, input.data, input.len);
+  conn->resuming = false;
   idem_buf_deinit(&input);
   if (conn->eof && !conn->exchange.active && !conn->backlog.len) idem__http_begin_closing(conn);
   return status;

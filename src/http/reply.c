@@ -181,7 +181,7 @@ void idem__http_exchange_drop(idem_http_exchange *exchange) {
 
 void idem__http_exchange_ended(idem_http_exchange *exchange) {
   idem_http_conn *conn = exchange->conn;
-  bool keep_alive = exchange->keep_alive && !(conn->eof && !conn->backlog.len);
+  bool keep_alive = exchange->keep_alive && !(conn->eof && !conn->backlog.len && !conn->resuming);
   idem__http_exchange_drop(exchange);
   if (!keep_alive)
     idem__http_begin_closing(conn);

@@ -26,6 +26,8 @@ typedef struct idem__http_protocol {
   /* Nobody will wait for what `begin` waits for: the message is taken in next, to be refused with its id. Whoever says
    * LATER has it. */
   void (*give_up)(void *protocol);
+  /* It has waited for a turn, which it has now: what `begin` found may have ended meanwhile. */
+  void (*turn)(void *protocol);
   /* The message is taken in; parts of a batch may run later. */
   void (*taken)(void *protocol);
   void (*end)(void *protocol);

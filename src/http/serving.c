@@ -19,6 +19,7 @@ uint16_t idem__http_status_for(const idem__http_rules *rules, idem_outgoing what
 static void answer_headers(const idem__http_serving *serving, bool limited, idem_buf *out) {
   const idem__http_rules *rules = idem__http_rpc_rules(serving->rpc);
   if (limited) idem_buf_printf(out, "Retry-After: %u\r\n", (unsigned)serving->retry_s);
+  if (idem__conn_refuses(serving->conn)) idem_buf_puts(out, "Retry-After: 1\r\n");
   if (rules->add_headers) rules->add_headers(serving->exchange, out, rules->user);
   if (idem__http_protocol_of(serving)->headers)
     idem__http_protocol_of(serving)->headers(((idem__http_serving *)(uintptr_t)serving)->state,
@@ -42,6 +43,7 @@ static void respond(idem__http_serving *serving, uint16_t status, idem_chunk *ch
 
 static uint16_t status_of(const idem__http_serving *serving, const idem_chunk *chunk) {
   uint16_t status = idem__http_status_for(idem__http_rpc_rules(serving->rpc), chunk->what);
+  if (idem__conn_refuses(serving->conn)) return idem__http_going.status;
   if (idem__http_protocol_of(serving)->status)
     status = idem__http_protocol_of(serving)->status((void *)(uintptr_t)serving->state, status);
   return status;
@@ -231,6 +233,8 @@ void idem__http_serving_wait(idem__http_serving *serving) {
 
 const idem__http_refusal idem__http_no_memory = {
     .status = 503, .reason = "unavailable", .why = "no memory"};
+const idem__http_refusal idem__http_going = {
+    .status = 503, .reason = "unavailable", .why = "the server is going"};
 
 void idem__http_serving_refuse(idem__http_serving *serving, const idem__http_refusal *refusal) {
   idem_http_exchange *exchange = serving->exchange;
@@ -245,16 +249,12 @@ static void on_abort_waiting(idem_http_exchange *exchange, void *user) {
 
 /* What waits to begin is taken in all the same, to be refused with its id. */
 static void on_stop_waiting(void *user, idem__http_stop how) {
-  static const idem__http_refusal going = {
-      .status = 503, .reason = "unavailable", .why = "the server is going"};
   idem__http_serving *serving = user;
   if (how != IDEM__HTTP_STOP_NOW) return;
   if (serving->acknowledging) {
-    idem__http_serving_refuse(serving, &going);
+    idem__http_serving_refuse(serving, &idem__http_going);
   } else if (!idem_list_empty(&serving->late.link)) {
-    idem_list_remove(&serving->late.link);
-    idem__http_serving_begin(serving->state, NULL);
-    if (serving->exchange) on_stop(serving, how);
+    idem__http_serving_refuse_late(serving);
   } else {
     idem__http_protocol_of(serving)->give_up(serving->state);
     idem__http_serving_begin(serving->state, NULL);
@@ -351,7 +351,9 @@ static void settle_detached(idem__http_serving *serving) {
 
 static void tend(idem__http_serving *serving, uint64_t now_ms) {
   const idem__http_protocol *protocol = idem__http_protocol_of(serving);
-  bool orphaned = serving->begun && protocol->orphaned && protocol->orphaned(serving->state);
+  bool taken =
+      serving->begun && idem_list_empty(&serving->late.link); /* else it is told so in its turn */
+  bool orphaned = taken && protocol->orphaned && protocol->orphaned(serving->state);
   if (orphaned && !idem__conn_aborted(serving->conn)) {
     idem__conn_orphan(serving->conn); /* answers, tells the handlers; may retire the serving */
     if (serving->detached) settle_detached(serving);

@@ -289,6 +289,12 @@ static void on_found_later(idem__http_session *session, idem_status status, void
   idem__http_serving_begin(serving, enter(serving, session, status));
 }
 
+/* It may have ended while its request waited for a turn. */
+static void see_session(void *at) {
+  idem__mcp_serving *serving = at;
+  if (idem__mcp_serving_orphaned(serving)) serving->peer.unknown_session = true;
+}
+
 static void give_up(void *at) {
   idem__mcp_serving *serving = at;
   stop_waiting(serving);
@@ -453,6 +459,7 @@ const idem__http_protocol idem__mcp_protocol = {
     .outlives = idem__mcp_serving_outlives,
     .input_end_cancels = input_end_cancels,
     .detached = idem__mcp_serving_detached,
+    .turn = see_session,
     .orphaned = idem__mcp_serving_orphaned,
     .unauthorized = end_unauthorized,
 };

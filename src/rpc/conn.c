@@ -257,9 +257,17 @@ static bool keeps_order(const idem_conn *conn) {
   return conn->policy.concurrency == 1 && conn->running;
 }
 
+void idem__conn_refuse_new(idem_conn *conn) {
+  conn->refuses = true;
+  conn->in_flight_max = 0;
+}
+
+bool idem__conn_refuses(const idem_conn *conn) { return conn->refuses; }
+
 void idem_conn_close(idem_conn *conn) {
   if (conn->closed && idem_list_empty(&conn->calls)) return;
   idem__answer answer = closing_answer(conn);
+  if (IDEM__UNLIKELY(idem__turn_waits(conn))) idem__conn_refuse_rest(conn);
   idem__conn_enter(conn);
   conn->closed = true;
   idem__call_close_all(conn);
@@ -282,6 +290,7 @@ static void abort_request(idem_request *request, const idem__answer *answer, boo
 }
 
 static void abort_with(idem_conn *conn, const idem__answer *answer, bool tell) {
+  if (IDEM__UNLIKELY(idem__turn_waits(conn))) idem__conn_refuse_rest(conn);
   idem__conn_enter(conn);
   conn->aborted = conn->closed = true;
   idem__call_close_all(conn);
@@ -470,9 +479,21 @@ IDEM__COLD static bool take_rest(idem_conn *conn) {
   return progress;
 }
 
+/* What waits for a turn gets none: it is refused, as what is held is. (In a handler of its own nobody reads for it.) */
+IDEM__COLD void idem__conn_refuse_rest(idem_conn *conn) {
+  if (conn->depth || stopped(conn) || conn->failure != IDEM_OK) return;
+  idem__conn_enter(conn);
+  idem__conn_refuse_new(conn);
+  idem_list_remove(&conn->rest->late.link);
+  conn->going_on = true;
+  take_rest(conn);
+  conn->going_on = false;
+  idem__conn_leave(conn);
+}
+
 bool idem__conn_reusable(const idem_conn *conn) {
-  return conn->failure == IDEM_OK && !conn->closed && !conn->leaving && !conn->eof &&
-         !conn->depth && idle(conn) && idem_list_empty(&conn->requests) &&
+  return conn->failure == IDEM_OK && !conn->closed && !conn->leaving && !conn->refuses &&
+         !conn->eof && !conn->depth && idle(conn) && idem_list_empty(&conn->requests) &&
          idem_list_empty(&conn->settled);
 }
 

@@ -186,7 +186,7 @@ static IDEM__INLINE idem__reason admission_fault(idem_conn *conn, const idem__me
     return IDEM__DUPLICATE_ID;
   }
   if (IDEM__UNLIKELY(conn->in_flight >= conn->in_flight_max))
-    return conn->leaving ? IDEM__UNAVAILABLE : IDEM__TOO_MANY_IN_FLIGHT;
+    return conn->leaving || conn->refuses ? IDEM__UNAVAILABLE : IDEM__TOO_MANY_IN_FLIGHT;
   if (IDEM__UNLIKELY(message->id.raw_len >
                      conn->policy.limits.in_flight_id_bytes - conn->id_bytes)) {
     return IDEM__TOO_MANY_IN_FLIGHT; /* before a handler has done something */
@@ -296,6 +296,11 @@ IDEM__APART static void accept_notification(idem_conn *conn, idem__block *block,
   if (idem__is_cancel(conn, message)) {
     idem__metrics_notification(conn->opts.metrics, method ? method->label : 0);
     idem__cancel_by(conn, block, text, text_len, message);
+    return;
+  }
+  if (conn->refuses) {
+    idem__conn_tell_dropped(conn, "a notification was dropped", message, "the server is going",
+                            block->text_len);
     return;
   }
   bool known = method && (method->notification_fn || runs_as_method(conn, method));

@@ -315,6 +315,7 @@ struct idem_conn {
   bool orphaned;   /* ... since what it belonged to has ended */
   bool free_later; /* it is going, at the latest when the outermost entry point returns */
   bool woken;      /* on_output was called and nothing was taken since */
+  bool refuses;    /* what comes from now on is not begun any more */
   bool going_on;   /* with `rest` */
   bool eof_waits;  /* input ended behind it */
   bool has_client_address;
@@ -368,6 +369,7 @@ typedef struct idem__rest {
   size_t at; /* so many of them are looked at */
 } idem__rest;
 static inline bool idem__turn_waits(const idem_conn *conn) { return conn->rest != NULL; }
+void idem__conn_refuse_rest(idem_conn *conn);
 void idem__turn_deinit(idem_conn *conn);
 bool idem__turn_is_over(idem_conn *conn, bool progress);
 /* Where it waits, with room for so many bytes more. NULL: no memory. */

@@ -354,6 +354,9 @@ void idem__conn_revoke(idem_conn *conn);
 /* As idem_conn_abort, where the server lives and what the conn belonged to has ended: what a layer above calls its session. */
 void idem__conn_orphan(idem_conn *conn);
 bool idem__conn_orphaned(const idem_conn *conn);
+/* Messages are taken in as ever, but begin nothing any more: requests are refused as `unavailable`, notifications dropped. */
+void idem__conn_refuse_new(idem_conn *conn);
+bool idem__conn_refuses(const idem_conn *conn);
 /* It was aborted: nothing more is owed. */
 bool idem__conn_aborted(const idem_conn *conn);
 /* Whose a conn's requests are, where a layer above knows more than an address; lent. */

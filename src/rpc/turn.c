@@ -74,6 +74,7 @@ bool idem__conn_waits(const idem_conn *conn) { return idem__turn_waits(conn); }
 /* What a conn has done something of goes on only while nobody waits. */
 bool idem__turn_is_over(idem_conn *conn, bool progress) {
   idem_pool *pool = conn->pool;
+  if (conn->refuses) return false; /* to refuse takes no time */
   if (progress) idem__conn_now_ns(conn);
   if (progress && conn->going_on && !idem_list_empty(&pool->late)) return true;
   return idem__pool_turn_over(pool, conn->now_ns);

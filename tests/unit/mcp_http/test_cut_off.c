@@ -1,5 +1,7 @@
 /* test_cut_off.c - calls that are under way when their server or their session ends: who asked is told with its id whether its
  * call was begun, which only its handler knows. */
+#include "http/endpoint.h"
+#include "rpc/rpc.h"
 #include "support/mcp_web.h"
 #include "support/unit.h"
 
@@ -225,8 +227,41 @@ static void a_call_with_a_key_outlives_its_session(void **state) {
   tear_down(&in);
 }
 
+/* ----------------------------------------------------- before it had its turn */
+
+static uint64_t never(void *ctx) {
+  (void)ctx;
+  return 0; /* only a turn that goes on asks */
+}
+
+static void on_late(void *user) { ++*(unsigned *)user; }
+
+static void what_waits_for_a_turn_is_told_that_its_session_has_ended(void **state) {
+  char session[64];
+  unsigned late = 0;
+  world in = {0};
+  (void)state;
+  mcp_web_open(&in.web, &(mcp_web_opts){.store = NULL});
+  mcp_web_hello(&in.web, "", session);
+  idem_pool *pool = in.web.endpoint->rpc->pool;
+  idem__pool_set_turns(pool, 30000000, never, on_late, &late);
+  mcp_web_expect(mcp_web_ask(&in.web, "POST", "/mcp", session, OLD("7", "ping", "{}")), " 200 ");
+  in.web.now_ms += 30;
+  mcp_web_connect(&in.web, &in.conn);
+  mcp_web_send(&in.conn, "POST", "/mcp", session, OLD("1", "ping", "{}"));
+  assert_int_equal(late, 1);
+  mcp_web_expect(mcp_web_ask(&in.web, "DELETE", "/mcp", session, NULL), " 204 ");
+  mcp_web_deliver(&in.web);
+  assert_false(idem__pool_run_late(pool));
+  mcp_web_settle(&in.conn);
+  expect_no_session(in.conn.output);
+  mcp_web_disconnect(&in.conn);
+  mcp_web_close(&in.web);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(what_waits_for_a_turn_is_told_that_its_session_has_ended),
       cmocka_unit_test(a_call_that_runs_is_unknown),
       cmocka_unit_test(what_its_handler_says_too_late_is_nobodys),
       cmocka_unit_test(a_call_that_only_waited_may_be_asked_again),

@@ -238,17 +238,21 @@ static void those_who_wait_take_turns_by_message(void **state) {
   end(&all);
 }
 
+static void ask_whole(idem_conn *conn, unsigned count) {
+  for (unsigned i = 0; i < count; i++) {
+    char text[64];
+    size_t len = put_work(text, sizeof text, i, "");
+    assert_int_equal(idem__conn_message_in_turn(conn, text, len), IDEM_OK);
+  }
+}
+
 static void whole_messages_wait_too(void **state) {
   (void)state;
   turns all;
   begin(&all);
   all.policy.framing = IDEM_FRAMING_WHOLE;
   idem_conn *conn = open_conn(&all);
-  for (unsigned i = 0; i < LINES; i++) {
-    char text[64];
-    size_t len = put_work(text, sizeof text, i, "");
-    assert_int_equal(idem__conn_message_in_turn(conn, text, len), IDEM_OK);
-  }
+  ask_whole(conn, LINES);
   assert_int_equal(worked, 2);
   assert_true(idem__conn_waits(conn));
   run_all(&all);
@@ -270,6 +274,45 @@ static void without_turns_all_is_answered_at_once(void **state) {
   end(&all);
 }
 
+static void hear(idem_conn *conn, yyjson_val *params, void *user) {
+  (void)conn, (void)params;
+  ++*(unsigned *)user;
+}
+
+/* What would have had a later turn is not begun any more; whoever asked is told so. */
+static void expect_refused(void (*go)(idem_conn *conn), idem_framing framing) {
+  static const char note[] = "{\"jsonrpc\":\"2.0\",\"method\":\"hear\"}\n";
+  turns all;
+  unsigned heard = 0;
+  begin(&all);
+  all.policy.framing = framing;
+  assert_int_equal(idem_router_notification(all.router, "hear", hear, &heard), IDEM_OK);
+  idem_conn *conn = open_conn(&all);
+  if (framing == IDEM_FRAMING_LINE) {
+    ask(conn, LINES);
+    assert_int_equal(idem_conn_feed(conn, note, sizeof note - 1), IDEM_OK);
+  } else {
+    ask_whole(conn, LINES);
+    assert_int_equal(idem__conn_message_in_turn(conn, note, sizeof note - 2), IDEM_OK);
+  }
+  assert_true(idem__conn_waits(conn));
+  go(conn);
+  assert_int_equal(answers(conn, 0), LINES);
+  assert_int_equal(worked, 2);
+  assert_int_equal(heard, 0);
+  assert_false(idem__conn_waits(conn));
+  idem_conn_free(conn);
+  end(&all);
+}
+
+static void what_waits_at_the_end_is_refused_with_its_id(void **state) {
+  (void)state;
+  expect_refused(idem_conn_abort, IDEM_FRAMING_LINE);
+  expect_refused(idem_conn_close, IDEM_FRAMING_LINE);
+  expect_refused(idem_conn_abort, IDEM_FRAMING_WHOLE);
+  expect_refused(idem_conn_close, IDEM_FRAMING_WHOLE);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(lines_beyond_a_turn_wait_for_the_next_one),
                                      cmocka_unit_test(what_comes_meanwhile_and_the_end_wait_too),
@@ -278,6 +321,7 @@ int main(void) {
                                      cmocka_unit_test(a_conn_that_fails_in_its_turn_may_be_freed),
                                      cmocka_unit_test(those_who_wait_take_turns_by_message),
                                      cmocka_unit_test(whole_messages_wait_too),
+                                     cmocka_unit_test(what_waits_at_the_end_is_refused_with_its_id),
                                      cmocka_unit_test(without_turns_all_is_answered_at_once)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,112 @@
+/* test_turns.c - requests that wait for a turn, or for the answer to the one before them: each is answered with its id,
+ * whatever ends meanwhile. */
+#include "http/endpoint.h"
+#include "rpc/rpc.h"
+#include "support/http_peer.h"
+#include "support/unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { TURN_MS = 30 };
+
+static unsigned put_off;
+
+static uint64_t now_ns(void *ctx) {
+  (void)ctx;
+  return 0; /* only a turn that goes on asks */
+}
+
+static void on_late(void *user) {
+  (void)user;
+  put_off++;
+}
+
+static void feed(http_peer *peer, const char *body) {
+  char text[1024];
+  int len = snprintf(text, sizeof text,
+                     "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                     "Content-Length: %zu\r\n\r\n%s",
+                     strlen(body), body);
+  http_peer_feed(peer, text, (size_t)len, 0);
+}
+
+/* A server whose turn is over. */
+static void begin(http_peer *peer) {
+  assert_int_equal(http_peer_init(peer, NULL), IDEM_OK);
+  put_off = 0;
+  idem__pool_set_turns(peer->rpc->pool, (uint64_t)TURN_MS * 1000000u, now_ns, on_late, NULL);
+  feed(peer, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\"}");
+  assert_int_equal(http_peer_count(peer, "\"id\":1,\"result\""), 1);
+  peer->now_ms += TURN_MS;
+  http_peer_forget_output(peer);
+}
+
+static void expect_refused(const char *body, const char *contains, const char *also) {
+  http_peer peer;
+  begin(&peer);
+  feed(&peer, body);
+  assert_int_equal(put_off, 1);
+  assert_int_equal(peer.output_len, 0);
+  idem__http_conn_abort(peer.conn, peer.now_ms);
+  http_peer_settle(&peer);
+  if (!strstr(peer.output, "HTTP/1.1 503 ") || !strstr(peer.output, "Retry-After: 1\r\n") ||
+      !strstr(peer.output, contains) || !strstr(peer.output, also))
+    fail_msg("%s: got\n%s", body, peer.output);
+  assert_int_equal(peer.slow_count + peer.hellos, 0);
+  http_peer_deinit(&peer);
+}
+
+static void what_waits_for_a_turn_is_refused_when_the_server_goes(void **state) {
+  (void)state;
+  expect_refused("{\"jsonrpc\":\"2.0\",\"id\":\"a\\\"b\",\"method\":\"slow\"}",
+                 "\"id\":\"a\\\"b\",\"error\"", "\"reason\":\"unavailable\"");
+  expect_refused("[{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"slow\"},"
+                 "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"echo\"}]",
+                 "\"id\":2,\"error\"", "\"id\":3,\"error\"");
+  expect_refused("{\"jsonrpc\":\"2.0\",\"method\":\"hello\"}", "\"id\":null",
+                 "\"reason\":\"unavailable\"");
+}
+
+static void what_waits_for_a_turn_has_it(void **state) {
+  (void)state;
+  http_peer peer;
+  begin(&peer);
+  feed(&peer, "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"echo\"}");
+  assert_int_equal(peer.output_len, 0);
+  assert_false(idem__pool_run_late(peer.rpc->pool));
+  http_peer_settle(&peer);
+  assert_int_equal(http_peer_count(&peer, "\"id\":2,\"result\""), 1);
+  http_peer_deinit(&peer);
+}
+
+/* The end of input is no end of what was asked before it. */
+static void all_of_a_pipeline_is_answered_after_the_end_of_input(void **state) {
+  static const char *const methods[] = {"slow", "echo", "echo", "slow", "echo"};
+  char body[128];
+  http_peer peer;
+  (void)state;
+  assert_int_equal(http_peer_init(&peer, NULL), IDEM_OK);
+  for (unsigned i = 0; i < 5; i++) {
+    snprintf(body, sizeof body, "{\"jsonrpc\":\"2.0\",\"id\":%u,\"method\":\"%s\"}", i, methods[i]);
+    feed(&peer, body);
+  }
+  http_peer_eof(&peer);
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(peer.slow_count, 1);
+    http_peer_answer_slow(&peer);
+    http_peer_settle(&peer);
+  }
+  assert_int_equal(http_peer_count(&peer, "\"result\""), 5);
+  assert_int_equal(http_peer_count(&peer, "\"id\":4,\"result\""), 1);
+  http_peer_deinit(&peer);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(what_waits_for_a_turn_is_refused_when_the_server_goes),
+      cmocka_unit_test(what_waits_for_a_turn_has_it),
+      cmocka_unit_test(all_of_a_pipeline_is_answered_after_the_end_of_input),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
