@@ -245,31 +245,47 @@ static void take_in_late(idem__late *late) {
   idem__http_serve_held(serving->exchange, take_in, serving);
 }
 
+/* ------------------------------------------------------------ turns that do not come */
+
 /* Whoever asked is told so, with its id, and nothing of it is begun. */
-static void refuse_in(idem_http_exchange *exchange, const idem_http_request *request, void *user) {
-  idem__http_serving *serving = user;
+static void refuse_in(idem__http_serving *serving, const idem_http_request *request,
+                      const idem__http_refusal *refusal) {
+  const idem_http_exchange *exchange = serving->exchange;
   idem__message_kind kind;
-  idem_status status = take_message(serving, request, &kind);
-  if (status == IDEM_OK) idem__http_serving_pump(serving);
-  if (serving->exchange == exchange) idem__http_serving_refuse(serving, &idem__http_going);
+  idem__conn_refuse_new(serving->conn);
+  if (take_message(serving, request, &kind) == IDEM_OK) idem__http_serving_pump(serving);
+  if (serving->exchange == exchange) idem__http_serving_refuse(serving, refusal);
+}
+
+static void refuse_late(idem_http_exchange *exchange, const idem_http_request *request,
+                        void *user) {
+  (void)exchange;
+  refuse_in(user, request, &idem__http_going);
 }
 
 void idem__http_serving_refuse_late(idem__http_serving *serving) {
   idem_list_remove(&serving->late.link);
-  idem__conn_refuse_new(serving->conn);
-  idem__http_serve_held(serving->exchange, refuse_in, serving);
+  idem__http_serve_held(serving->exchange, refuse_late, serving);
 }
 
-/* The turn is over: what was asked is held until another. */
+/* The turn is over: what was asked is held until another. Where it cannot be, it is refused: to work on it now would let
+ * many hold up the loop for as long as they like. */
 static bool put_off(idem__http_serving *serving, const idem_http_request *request) {
+  static const idem__http_refusal full = {
+      .status = 503, .reason = "unavailable", .why = "too much waits for a turn"};
   idem_pool *pool = serving->rpc->pool;
   if (IDEM__LIKELY(!idem__pool_turn_over(pool, idem__conn_clock(serving->conn)))) return false;
-  if (idem__http_hold(serving->exchange, request) != IDEM_OK) return false;
+  if (idem__http_hold_for_turn(serving->exchange, request) != IDEM_OK) {
+    refuse_in(serving, request, &full);
+    return true;
+  }
   serving->late.run = take_in_late;
   idem__http_serving_wait_for_turn(serving);
   idem__pool_put_off(pool, &serving->late);
   return true;
 }
+
+/* -------------------------------------------------------------------- beginning */
 
 static void begin(idem__http_serving *serving, idem_http_exchange *exchange,
                   const idem_http_request *request) {

@@ -30,17 +30,29 @@ bool idem__http_may_wait(idem_http_server *server, size_t bytes) {
   return server->held < server->max_held && bytes <= server->max_held_bytes - server->held_bytes;
 }
 
-idem_status idem__http_hold(idem_http_exchange *exchange, const idem_http_request *lent) {
+static idem_status hold(idem_http_exchange *exchange, const idem_http_request *lent, bool turn) {
   idem_http_server *server = exchange->conn->server;
   idem_http_request *request = (idem_http_request *)(uintptr_t)lent; /* the server's own */
-  if (!idem__http_may_wait(server, size_of(request))) return IDEM_E_LIMIT;
+  size_t size = size_of(request);
+  bool room = turn ? size <= server->max_held_bytes - server->held_bytes
+                   : idem__http_may_wait(server, size);
+  if (!room) return IDEM_E_LIMIT;
   idem_status status = idem__http_own_request(request);
   if (status != IDEM_OK) return status;
-  request->held = size_of(request);
-  server->held++;
-  server->held_bytes += request->held;
+  request->held = size;
+  request->for_turn = turn;
+  server->held += !turn;
+  server->held_bytes += size;
   exchange->held = request;
   return IDEM_OK;
+}
+
+idem_status idem__http_hold(idem_http_exchange *exchange, const idem_http_request *lent) {
+  return hold(exchange, lent, false);
+}
+
+idem_status idem__http_hold_for_turn(idem_http_exchange *exchange, const idem_http_request *lent) {
+  return hold(exchange, lent, true);
 }
 
 /* One whose function is on the stack goes back to the pool after it. */
@@ -49,7 +61,7 @@ void idem__http_let_go(idem_http_exchange *exchange) {
   idem_http_request *request = exchange->held;
   if (!request) return;
   exchange->held = NULL;
-  server->held--;
+  server->held -= !request->for_turn;
   server->held_bytes -= request->held;
   request->held = 0;
   if (!request->in_use) idem__http_server_give_request(server, request);

@@ -68,6 +68,7 @@ struct idem_http_request {
   bool too_many; /* parsing: another one than there is room for has begun */
   bool keep_alive;
   bool in_use;                   /* its handler is on the stack */
+  bool for_turn;                 /* held, for nothing but a turn */
   size_t held;                   /* bytes that count while it waits; 0: it does not */
   const idem__http_names *given; /* what IDEM__H_GIVEN and those behind it stand for */
   uint8_t known[IDEM__H_KNOWN];  /* index + 1 into headers; 0: absent */
@@ -350,6 +351,8 @@ void idem__http_log_message(idem_http_exchange *exchange, const idem__message *m
 /* Keeps the request of an exchange beyond its handler, which calls this: until the exchange ends, or has been
  * served at last. LIMIT: too many wait already, or too much; NOMEM. */
 idem_status idem__http_hold(idem_http_exchange *exchange, const idem_http_request *lent);
+/* The same for a turn of the loop's: counted by its bytes alone, since every connection may have one that waits so. */
+idem_status idem__http_hold_for_turn(idem_http_exchange *exchange, const idem_http_request *lent);
 /* Calls it as the route's function is called, with the request that was held and then is no longer. */
 void idem__http_serve_held(idem_http_exchange *exchange, idem_http_serve_fn fn, void *user);
 void idem__http_let_go(idem_http_exchange *exchange);

@@ -1,5 +1,6 @@
 /* test_turns.c - requests that wait for a turn, or for the answer to the one before them: each is answered with its id,
  * whatever ends meanwhile. */
+#include "http/conn.h"
 #include "http/endpoint.h"
 #include "rpc/rpc.h"
 #include "support/http_peer.h"
@@ -32,8 +33,8 @@ static void feed(http_peer *peer, const char *body) {
 }
 
 /* A server whose turn is over. */
-static void begin(http_peer *peer) {
-  assert_int_equal(http_peer_init(peer, NULL), IDEM_OK);
+static void begin(http_peer *peer, const idem_http_opts *http) {
+  assert_int_equal(http_peer_init(peer, &(http_peer_opts){.http = http}), IDEM_OK);
   put_off = 0;
   idem__pool_set_turns(peer->rpc->pool, (uint64_t)TURN_MS * 1000000u, now_ns, on_late, NULL);
   feed(peer, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\"}");
@@ -44,7 +45,7 @@ static void begin(http_peer *peer) {
 
 static void expect_refused(const char *body, const char *contains, const char *also) {
   http_peer peer;
-  begin(&peer);
+  begin(&peer, NULL);
   feed(&peer, body);
   assert_int_equal(put_off, 1);
   assert_int_equal(peer.output_len, 0);
@@ -71,10 +72,32 @@ static void what_waits_for_a_turn_is_refused_when_the_server_goes(void **state) 
 static void what_waits_for_a_turn_has_it(void **state) {
   (void)state;
   http_peer peer;
-  begin(&peer);
+  begin(&peer, NULL);
   feed(&peer, "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"echo\"}");
   assert_int_equal(peer.output_len, 0);
   assert_false(idem__pool_run_late(peer.rpc->pool));
+  http_peer_settle(&peer);
+  assert_int_equal(http_peer_count(&peer, "\"id\":2,\"result\""), 1);
+  http_peer_deinit(&peer);
+}
+
+/* Its bytes have no room, or its number would not have: each connection may have one. */
+static void what_cannot_wait_for_a_turn_is_refused(void **state) {
+  (void)state;
+  http_peer peer;
+  begin(&peer, &(idem_http_opts){.waiting_bytes = 64});
+  feed(&peer, "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"slow\"}");
+  assert_int_equal(put_off, 0);
+  assert_non_null(strstr(peer.output, "HTTP/1.1 503 "));
+  assert_int_equal(http_peer_count(&peer, "\"id\":2,\"error\""), 1);
+  assert_int_equal(peer.slow_count, 0);
+  http_peer_deinit(&peer);
+  begin(&peer, &(idem_http_opts){.max_waiting = 1});
+  peer.server->held = 1;
+  feed(&peer, "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"echo\"}");
+  assert_int_equal(put_off, 1);
+  assert_false(idem__pool_run_late(peer.rpc->pool));
+  assert_int_equal(peer.server->held, 1);
   http_peer_settle(&peer);
   assert_int_equal(http_peer_count(&peer, "\"id\":2,\"result\""), 1);
   http_peer_deinit(&peer);
@@ -106,6 +129,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_waits_for_a_turn_is_refused_when_the_server_goes),
       cmocka_unit_test(what_waits_for_a_turn_has_it),
+      cmocka_unit_test(what_cannot_wait_for_a_turn_is_refused),
       cmocka_unit_test(all_of_a_pipeline_is_answered_after_the_end_of_input),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
