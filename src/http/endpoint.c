@@ -126,7 +126,8 @@ const idem__http_rules *idem__http_rpc_rules(const idem__http_rpc *rpc) {
 }
 
 static void on_heard(idem_conn *conn, const idem__message *message) {
-  const idem__http_serving *serving = idem_conn_user(conn);
+  idem__http_serving *serving = idem_conn_user(conn);
+  serving->asked |= message->kind == IDEM__REQUEST;
   if (serving->exchange)
     idem__http_log_message(serving->exchange, message,
                            idem__http_rpc_rules(serving->rpc)->subjects);
@@ -232,10 +233,12 @@ static void take_in(idem_http_exchange *exchange, const idem_http_request *reque
   }
   idem__http_serving_pump(serving);
   if (serving->exchange != exchange || serving->detached) return; /* answered, or left */
-  if (idem_conn_in_flight(serving->conn) == 0 && idem_conn_queued(serving->conn) == 0)
-    idem__http_serving_acknowledge(serving, kind);
-  else
+  if (idem_conn_in_flight(serving->conn) || idem_conn_queued(serving->conn))
     idem__http_serving_wait(serving);
+  else if (serving->asked)
+    idem__http_serving_finish_cancelled(serving);
+  else
+    idem__http_serving_acknowledge(serving, kind);
 }
 
 static void take_in_late(idem__late *late) {
@@ -317,7 +320,7 @@ void idem__http_rpc_serve(idem_http_exchange *exchange, const idem_http_request 
   }
   idem_list_append(&rpc->active, &serving->link);
   serving->exchange = exchange;
-  serving->streaming = serving->admitted = serving->limited = false;
+  serving->streaming = serving->admitted = serving->limited = serving->asked = false;
   serving->accepts_stream = idem__http_rpc_rules(rpc)->event_streams && (what & IDEM__TAKES_STREAM);
   serving->stream_only = serving->accepts_stream && !(what & IDEM__TAKES_JSON);
   begin(serving, exchange, request);

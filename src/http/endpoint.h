@@ -21,6 +21,7 @@ typedef struct idem__http_serving {
   bool begun;    /* the protocol has seen it begin and not end */
   bool writing;  /* the protocol will write what was begun: nothing more is taken until then */
   bool beginning, leaving, cancelled; /* what comes after it is written */
+  bool asked;                         /* a request was in what came */
   bool acknowledging; /* nothing is owed but a status, which waits for the protocol */
   bool in_hand;
   idem__message_kind silent_kind; /* acknowledging: of what */
@@ -79,6 +80,8 @@ void idem__http_serving_refuse(idem__http_serving *serving, const idem__http_ref
 void idem__http_serving_finish_silent(idem__http_serving *serving, idem__message_kind kind);
 /* The same, when the protocol has heard of what came of it. */
 void idem__http_serving_acknowledge(idem__http_serving *serving, idem__message_kind kind);
+/* What came cancelled itself all that it asked: no answer, and no acknowledgement either. */
+void idem__http_serving_finish_cancelled(idem__http_serving *serving);
 /* Ours to answer for, whatever it was. */
 void idem__http_serving_finish_failed(idem__http_serving *serving, idem_status status);
 /* There is room, or output: what the engine held back may go on. */

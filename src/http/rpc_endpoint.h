@@ -39,6 +39,8 @@ typedef struct idem__http_protocol {
   bool (*silent_waits)(void *protocol);
   /* Says why, where that status is a refusal. */
   void (*silent_refusal)(void *protocol, idem__message_kind kind, idem__http_refusal *refusal);
+  /* What came cancelled itself all that it asked: nothing will be answered. May be NULL. */
+  void (*cancelled)(void *protocol);
   /* More header lines with CRLF, before the head is sent. */
   void (*headers)(void *protocol, idem_buf *out);
   /* They are not known yet: no stream is begun because of the time. */

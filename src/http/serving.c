@@ -327,6 +327,13 @@ void idem__http_serving_cancelled(void *protocol) {
   }
 }
 
+void idem__http_serving_finish_cancelled(idem__http_serving *serving) {
+  const idem__http_protocol *protocol = idem__http_protocol_of(serving);
+  if (protocol->cancelled) protocol->cancelled(serving->state);
+  idem__http_serving_wait(serving);
+  idem__http_serving_cancelled(serving->state);
+}
+
 bool idem__http_serving_streams(void *protocol) {
   const idem__http_serving *serving = IDEM_CONTAINER(protocol, idem__http_serving, state);
   return serving->exchange ? serving->accepts_stream : serving->streaming;

@@ -361,7 +361,7 @@ static uint16_t answer_status(void *at, uint16_t otherwise) {
   idem__mcp_serving *serving = at;
   serving->faulty = !serving->status && otherwise == 400;
   if (serving->status) return serving->status;
-  if (serving->peer.unknown_session) return 404; /* no message at all, or several */
+  if (serving->peer.unknown_session) return 404;                 /* no message at all, or several */
   /* Params that are no object hold no claim, which the header promised. */
   if (serving->modern && idem__conn_params_refused(serving->peer.conn)) return 400;
   /* What is no message at all is 400; errors of handlers travel with 200. */
@@ -406,6 +406,8 @@ static void silent_refusal(void *at, idem__message_kind kind, idem__http_refusal
     refusal->hint = "send the Mcp-Session-Id that initialize gave";
   }
 }
+
+static void note_cancelled(void *at) { ((idem__mcp_serving *)at)->cancelled = true; }
 
 /* 429: of keys. A rate says its own time. */
 static bool asks_to_wait(const idem__mcp_serving *serving) {
@@ -452,6 +454,7 @@ const idem__http_protocol idem__mcp_protocol = {
     .silent_status = silent_status,
     .silent_waits = silent_waits,
     .silent_refusal = silent_refusal,
+    .cancelled = note_cancelled,
     .headers = add_headers,
     .headers_wait = headers_wait,
     .stream_begin = idem__mcp_stream_begin,

@@ -146,6 +146,15 @@ static void keep(idem_request *request, void *user) {
   in->kept = request;
 }
 
+#define TELLING_7                                                                                  \
+  "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\",\"params\":{\"name\":\"slow\","         \
+  "\"_meta\":{\"progressToken\":1}}}"
+
+static void tell_and_keep(idem_request *request, void *user) {
+  keep(request, user);
+  idem_progress(request, 1, 2, NULL);
+}
+
 static void set_up_with(world *in, const char *date, const char *accept) {
   char headers[160];
   *in = (world){.kept = NULL};
@@ -155,9 +164,7 @@ static void set_up_with(world *in, const char *date, const char *accept) {
   hello(&in->web, date, "{}", in->session);
   mcp_web_connect(&in->web, &in->waiting);
   snprintf(headers, sizeof headers, "%s%s", in->session, accept);
-  mcp_web_send(&in->waiting, "POST", "/mcp", headers,
-               "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\",\"params\":{\"name\":"
-               "\"slow\",\"_meta\":{\"progressToken\":1}}}");
+  mcp_web_send(&in->waiting, "POST", "/mcp", headers, TELLING_7);
   assert_non_null(in->kept);
 }
 
@@ -215,6 +222,53 @@ static void a_cancelled_call_ends_as_an_empty_stream(void **state) {
   }
 }
 
+#define CANCEL_7                                                                                   \
+  "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":7}}"
+#define SLOW_7                                                                                     \
+  "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\",\"params\":{\"name\":\"slow\"}}"
+
+/* A batch of 2025-03-26 that holds a request is answered with a stream or an array, 202 is for one that holds none; also where it
+ * cancels itself all that it asks. What else it asks is answered. */
+static void a_batch_that_cancels_itself_ends_as_an_empty_stream(void **state) {
+  (void)state;
+  for (size_t i = 0; i < 2; i++) {
+    world in;
+    char headers[160];
+    set_up(&in, "2025-03-26");
+    snprintf(headers, sizeof headers, "%s%s", in.session, i ? JSON_ALONE : "");
+    idem_tool_text(in.kept, "done", 4);
+    char *answer = mcp_web_ask(&in.web, "POST", "/mcp", headers, "[" SLOW_7 "," CANCEL_7 "]");
+    assert_null(in.kept);
+    assert_null(strstr(answer, "jsonrpc"));
+    assert_non_null(strstr(answer, "\r\n0\r\n\r\n"));
+    expect(answer, "HTTP/1.1 200 OK\r\n", "Content-Type: text/event-stream\r\n");
+    expect(mcp_web_ask(&in.web, "POST", "/mcp", headers, "[" CANCEL_7 "," READY "]"),
+           "202 Accepted", "");
+    expect(mcp_web_ask(&in.web, "POST", "/mcp", headers, "[" SLOW_7 "," PING "," CANCEL_7 "]"),
+           "200 OK", "\r\n\r\n[{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}]");
+    tear_down(&in);
+  }
+}
+
+/* Its stream had begun, with an event that its client can come back after: who does hears that it is over. */
+static void a_stream_whose_batch_cancels_itself_is_over(void **state) {
+  (void)state;
+  world in;
+  set_up(&in, "2025-03-26");
+  idem_tool_text(in.kept, "done", 4);
+  in.web.fixture->keep = tell_and_keep;
+  char *answer = mcp_web_ask(&in.web, "POST", "/mcp", in.session, "[" TELLING_7 "," CANCEL_7 "]");
+  const char *id = strstr(answer, "id: ");
+  char headers[160];
+  assert_non_null(id);
+  assert_non_null(strstr(answer, "\r\n0\r\n\r\n"));
+  snprintf(headers, sizeof headers, "%sLast-Event-ID: %.*s\r\n", in.session,
+           (int)strcspn(id + 4, "\r\n"), id + 4);
+  free(answer);
+  expect(mcp_web_ask(&in.web, "GET", "/mcp", headers, NULL), "200 OK", "\r\n0\r\n\r\n");
+  tear_down(&in);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_needs_a_stream_is_refused_where_there_can_be_none),
@@ -225,6 +279,8 @@ int main(void) {
       cmocka_unit_test(a_server_of_the_newest_alone_names_it),
       cmocka_unit_test(a_stream_is_left_only_where_its_client_can_come_back),
       cmocka_unit_test(a_cancelled_call_ends_as_an_empty_stream),
+      cmocka_unit_test(a_batch_that_cancels_itself_ends_as_an_empty_stream),
+      cmocka_unit_test(a_stream_whose_batch_cancels_itself_is_over),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
