@@ -275,6 +275,7 @@ static const idem__http_refusal *enter(idem__mcp_serving *serving, idem__http_se
   serving->peer.unknown_session = !session && status == IDEM_E_NOTFOUND;
   serving->unavailable = serving->peer.unavailable = !session && !serving->peer.unknown_session;
   if (session && serving->bad_version) idem__http_session_unref(session);
+  if (!session) idem__conn_allow_batches(serving->peer.conn, true); /* each of several, too */
   if (!session || serving->bad_version) return NULL;
   if (join(serving, session) != IDEM_OK) {
     idem__http_session_unref(session);
@@ -346,7 +347,7 @@ static idem__http_when begin_serving(void *at, idem_http_exchange *exchange,
   serving->bad_version = !version_fine(serving, version.at != NULL, named);
   serving->unavailable = serving->peer.unavailable = serving->peer.unknown_session = false;
   serving->peer.assumed = NULL;
-  idem__conn_allow_batches(serving->peer.conn, false);
+  idem__conn_allow_batches(serving->peer.conn, serving->bad_version);
   if (!name_principal(serving, exchange, request)) return refuse(exchange, &unavailable);
   serving->has_session_header = id.at != NULL;
   if (id.at && !modern) return find_session(serving, exchange, id);
@@ -362,6 +363,8 @@ static uint16_t answer_status(void *at, uint16_t otherwise) {
   serving->faulty = !serving->status && otherwise == 400;
   if (serving->status) return serving->status;
   if (serving->peer.unknown_session) return 404;                 /* no message at all, or several */
+  if (otherwise == 200 && serving->peer.unavailable) return 503; /* several */
+  if (otherwise == 200 && serving->bad_version) return 400;
   /* Params that are no object hold no claim, which the header promised. */
   if (serving->modern && idem__conn_params_refused(serving->peer.conn)) return 400;
   /* What is no message at all is 400; errors of handlers travel with 200. */

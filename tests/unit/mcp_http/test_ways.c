@@ -124,6 +124,30 @@ static void a_server_of_the_newest_alone_names_it(void **state) {
   mcp_web_close(&web);
 }
 
+/* Each of its requests is told as it would be alone. */
+static void a_batch_is_told_what_is_wrong_with_its_session(void **state) {
+  (void)state;
+  static const char unknown[] = "Mcp-Session-Id: 00000000000000000000000000000000\r\n";
+  mcp_web web;
+  char session[64], headers[160];
+  mcp_web_open(&web, &(mcp_web_opts){.store = NULL});
+  hello(&web, "2025-03-26", "{}", session);
+  expect(mcp_web_ask(&web, "POST", "/mcp", unknown, "[" PING "," READY "]"), "404 ",
+         "\r\n\r\n[{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32600,\"message\":"
+         "\"Invalid Request: the session is unknown or has ended; initialize again\",\"data\":{"
+         "\"reason\":\"unknown-session\",\"hint\":\"initialize again\"}}}]");
+  expect(mcp_web_ask(&web, "POST", "/mcp", unknown, "[" READY "]"), "404 ",
+         "\"reason\":\"unknown-session\"");
+  snprintf(headers, sizeof headers, "%sMCP-Protocol-Version: 1900-01-01\r\n", session);
+  expect(mcp_web_ask(&web, "POST", "/mcp", headers, "[" PING "]"), "400 ", SUPPORTED);
+  expect(mcp_web_ask(&web, "POST", "/mcp", headers, "[" READY "]"), "400 ", SUPPORTED);
+  expect(mcp_web_ask(&web, "POST", "/mcp", "MCP-Protocol-Version: 1900-01-01\r\n", "[" PING "]"),
+         "400 ", SUPPORTED);
+  hello(&web, "2025-06-18", "{}", session);
+  expect(mcp_web_ask(&web, "POST", "/mcp", session, "[" PING "]"), "400 ", "batch-not-supported");
+  mcp_web_close(&web);
+}
+
 /* ---------------------------------------------------------- leaving, cancelling */
 
 typedef struct world {
@@ -277,6 +301,7 @@ int main(void) {
       cmocka_unit_test(batches_need_no_session_where_nothing_does),
       cmocka_unit_test(what_names_no_version_speaks_one_that_must_be_served),
       cmocka_unit_test(a_server_of_the_newest_alone_names_it),
+      cmocka_unit_test(a_batch_is_told_what_is_wrong_with_its_session),
       cmocka_unit_test(a_stream_is_left_only_where_its_client_can_come_back),
       cmocka_unit_test(a_cancelled_call_ends_as_an_empty_stream),
       cmocka_unit_test(a_batch_that_cancels_itself_ends_as_an_empty_stream),
