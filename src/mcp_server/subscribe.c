@@ -333,8 +333,8 @@ static bool listen_params_fine(idem__context *context, yyjson_val *wanted, yyjso
                           resources);
   } else if (!strings_within(context, tasks)) {
     idem__reply_bad_param(context, "notifications.taskIds", "an array of strings", tasks);
-  } else if (tasks && offers_tasks(context) && !idem__task_possible(context)) {
-    idem__refuse_capability(context, "{\"extensions\":{\"io.modelcontextprotocol/tasks\":{}}}");
+  } else if (tasks && !idem__task_declared(context)) {
+    idem__refuse_capability(context, IDEM__TASKS_REQUIRED);
   } else {
     return true;
   }

@@ -73,9 +73,38 @@ static void a_task_that_cannot_begin_leaves_a_request_to_answer(void **state) {
   assert_true(failed >= 5);
 }
 
+#define LISTEN(capabilities)                                                                       \
+  "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"subscriptions/listen\",\"params\":{"                 \
+  "\"notifications\":{\"taskIds\":[\"x\"]},\"_meta\":{\"io.modelcontextprotocol/"                  \
+  "protocolVersion\":\"2026-07-28\",\"io.modelcontextprotocol/clientCapabilities\":" capabilities  \
+  "}}}\n"
+
+static void listen_for(mcp_peer *peer, const char *line, const char *wanted) {
+  assert_int_equal(idem_conn_feed(peer->conn, line, strlen(line)), IDEM_OK);
+  const char *answer = mcp_peer_more(peer);
+  if (!strstr(answer, wanted)) fail_msg("no %s in %s", wanted, answer);
+}
+
+/* Tasks extension, Task Status Notifications: a client that wants news of tasks and does not declare the extension MUST be told what it
+ * lacks; one that does hears of which tasks, of none where the server has none. */
+static void who_wants_news_of_tasks_has_declared_them_also_where_there_are_none(void **state) {
+  (void)state;
+  mcp_peer peer;
+  idem_server *server = mcp_test_server(&(idem_server_opts){0});
+  mcp_peer_open(&peer, server, "2026-07-28");
+  listen_for(&peer, LISTEN("{}"),
+             "\"code\":-32021,\"message\":\"Missing required client capability: "
+             "{\\\"extensions\\\":{\\\"io.modelcontextprotocol/tasks\\\":{}}}\",\"data\":{"
+             "\"requiredCapabilities\":{\"extensions\":{\"io.modelcontextprotocol/tasks\":{}}}}");
+  listen_for(&peer, LISTEN("{\"extensions\":{\"io.modelcontextprotocol/tasks\":{}}}"),
+             "subscriptions/acknowledged\",\"params\":{\"notifications\":{},");
+  mcp_peer_close_with(&peer, server);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_task_that_cannot_begin_leaves_a_request_to_answer),
+      cmocka_unit_test(who_wants_news_of_tasks_has_declared_them_also_where_there_are_none),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
