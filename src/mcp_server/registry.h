@@ -105,6 +105,7 @@ const idem_schema *idem__tool_input(const idem__tool_entry *tool, const idem_all
 const idem_schema *idem__tool_output(const idem__tool_entry *tool, const idem_alloc *alloc);
 
 /* How a definition looks in a list, by revision. */
+const char *idem__task_support_word(idem_task_support support);
 void idem__tool_write(const idem__tool_entry *tool, const idem__revision *revision,
                       idem__writer *writer);
 void idem__resource_write(const idem__resource_entry *resource, const idem__revision *revision,

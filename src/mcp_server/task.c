@@ -191,11 +191,22 @@ void idem_task_status(idem_request *request, const char *message) {
   idem__tasks_wake(context->server);
 }
 
-/* 2025-11-25 wants this code; the message says what it is about. */
+/* 2025-11-25 wants this code; the message and the data say what it is about. */
 static bool refuse_core(idem__context *context, const char *why) {
+  const idem__tool_entry *tool = context->tool;
   char text[IDEM__CAUSE];
-  const char *cause = idem__cause(context, text, "Tool %s %s", context->tool->name, why);
-  idem__reply_failure(context, IDEM_RPC_METHOD_NOT_FOUND, cause, NULL, 0);
+  const char *cause = idem__cause(context, text, "Tool %s %s", tool->name, why);
+  idem_buf data;
+  idem_buf_init(&data, &context->worker->alloc, idem__answer_bytes(context->server));
+  idem__writer writer = idem__writer_on(&data);
+  idem__write_object(&writer);
+  idem__write_member_text(&writer, "method", "tools/call");
+  idem__write_member_text(&writer, "tool", tool->name);
+  idem__write_member_text(&writer, "taskSupport", idem__task_support_word(tool->task));
+  idem__write_object_end(&writer);
+  idem__reply_failure(context, IDEM_RPC_METHOD_NOT_FOUND, cause,
+                      writer.status == IDEM_OK ? data.data : NULL, data.len);
+  idem_buf_deinit(&data);
   return false;
 }
 

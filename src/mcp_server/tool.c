@@ -19,12 +19,15 @@ void idem__run_tools_list(idem__context *context, yyjson_val *params) {
 
 /* ------------------------------------------------------------------- listing */
 
-static const char *const task_words[] = {
-    [IDEM_TASK_NEVER] = "forbidden",
-    [IDEM_TASK_OPTIONAL] = "optional",
-    [IDEM_TASK_REQUIRED] = "required",
-    [IDEM_TASK_BY_HAND] = "optional",
-};
+const char *idem__task_support_word(idem_task_support support) {
+  static const char *const words[] = {
+      [IDEM_TASK_NEVER] = "forbidden",
+      [IDEM_TASK_OPTIONAL] = "optional",
+      [IDEM_TASK_REQUIRED] = "required",
+      [IDEM_TASK_BY_HAND] = "optional",
+  };
+  return words[support];
+}
 
 void idem__tool_write(const idem__tool_entry *tool, const idem__revision *revision,
                       idem__writer *writer) {
@@ -48,7 +51,7 @@ void idem__tool_write(const idem__tool_entry *tool, const idem__revision *revisi
   if (idem__revision_has(revision, IDEM__F_EXECUTION) && tool->task != IDEM_TASK_NEVER) {
     idem__write_key(writer, "execution");
     idem__write_object(writer);
-    idem__write_member_text(writer, "taskSupport", task_words[tool->task]);
+    idem__write_member_text(writer, "taskSupport", idem__task_support_word(tool->task));
     idem__write_object_end(writer);
   }
   if (idem__revision_has(revision, IDEM__F_META)) {
