@@ -48,15 +48,31 @@ static bool elicited_fits(idem__mcp_worker *worker, yyjson_val *contract, yyjson
   return content_fits(worker, schema, content_of(answer), why, why_len);
 }
 
-/* Several blocks and tools came with 2025-11-25. */
+static bool is_of_tools(yyjson_val *block) {
+  const char *type = yyjson_get_str(yyjson_obj_get(block, "type"));
+  return type && strncmp(type, "tool_", 5) == 0;
+}
+
+static bool has_tools(yyjson_val *content) {
+  size_t i, max;
+  yyjson_val *block;
+  yyjson_arr_foreach(content, i, max, block) {
+    if (is_of_tools(block)) return true;
+  }
+  return is_of_tools(content);
+}
+
+/* Several blocks and tools came with 2025-11-25; a model uses the tools that it was offered. */
 static bool sampled_fits(idem__mcp_worker *worker, const idem__revision *revision,
-                         yyjson_val *answer, char *why, size_t why_len) {
+                         yyjson_val *contract, yyjson_val *answer, char *why, size_t why_len) {
   yyjson_val *content = yyjson_obj_get(answer, "content");
-  const char *type = yyjson_get_str(yyjson_obj_get(content, "type"));
+  bool several = yyjson_is_arr(content), tools = has_tools(content);
   if (!idem__ask_rule_holds(worker, IDEM__RULE_SAMPLED_ANSWER, answer, why, why_len)) return false;
-  if (idem__revision_has(revision, IDEM__F_SAMPLING_TOOLS)) return true;
-  if (type && strncmp(type, "tool_", 5) != 0) return true;
-  return refuse(why, why_len, "result.content: expected one block without tools");
+  if (!idem__revision_has(revision, IDEM__F_SAMPLING_TOOLS) && (several || tools))
+    return refuse(why, why_len, "result.content: expected one block without tools");
+  if (tools && !idem__sampling_offers_tools(yyjson_obj_get(contract, "params")))
+    return refuse(why, why_len, "result.content: expected no use of tools, since none were sent");
+  return true;
 }
 
 bool idem__answer_fits(idem__mcp_worker *worker, const idem__revision *revision,
@@ -66,7 +82,7 @@ bool idem__answer_fits(idem__mcp_worker *worker, const idem__revision *revision,
     return elicited_fits(worker, contract, answer, why, why_len);
   }
   if (yyjson_equals_str(method, "sampling/createMessage")) {
-    return sampled_fits(worker, revision, answer, why, why_len);
+    return sampled_fits(worker, revision, contract, answer, why, why_len);
   }
   if (yyjson_equals_str(method, "roots/list")) {
     return idem__ask_rule_holds(worker, IDEM__RULE_ROOTS_ANSWER, answer, why, why_len);

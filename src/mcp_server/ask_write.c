@@ -168,6 +168,12 @@ static void write_sampling(const idem__context *context, const idem_ask *ask,
     write_old_sampling(params, writer);
 }
 
+bool idem__sampling_offers_tools(yyjson_val *params) {
+  yyjson_val *tools = yyjson_obj_get(params, "tools");
+  yyjson_val *mode = yyjson_obj_get(yyjson_obj_get(params, "toolChoice"), "mode");
+  return (yyjson_is_true(tools) || yyjson_arr_size(tools)) && !yyjson_equals_str(mode, "none");
+}
+
 /* ---------------------------------------------------------------------- all */
 
 void idem__ask_write_params(const idem__context *context, const idem_ask *ask,
@@ -197,6 +203,10 @@ void idem__ask_write_contract(const idem__context *context, const idem_ask *ask,
     idem__write_object(writer);
     write_schema(context, ask, writer);
     idem__write_object_end(writer);
+  }
+  if (ask->kind == IDEM_ASK_SAMPLING &&
+      idem__sampling_offers_tools(parse(context, ask->params, writer))) {
+    idem__write_member_raw(writer, "params", "{\"tools\":true}");
   }
   idem__write_object_end(writer);
 }
