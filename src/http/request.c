@@ -146,15 +146,23 @@ idem__view idem__http_header_value(const idem_http_request *request, const char 
 
 /* ---------------------------------------------------------------- Accept */
 
+/* "0", "0.", "0.000": anything else is some weight. */
+static bool is_zero(idem__view value) {
+  for (size_t i = 0; i < value.len; i++)
+    if (value.at[i] != '0' && (value.at[i] != '.' || i != 1)) return false;
+  return value.len > 0 && value.len <= 5 && value.at[0] == '0';
+}
+
+/* `parameters` begin with their semicolon, or are nothing. */
 static bool quality_is_zero(idem__view parameters) {
-  for (size_t i = 0; i + 2 < parameters.len + 1; i++) {
-    const char *at = parameters.at + i;
-    if (parameters.len - i < 3 || idem__ascii_lower(at[0]) != 'q' || at[1] != '=') continue;
-    for (size_t j = 2; j < parameters.len - i; j++) {
-      if (at[j] >= '1' && at[j] <= '9') return false;
-      if (at[j] != '0' && at[j] != '.') break;
-    }
-    return at[2] == '0';
+  while (parameters.len) {
+    parameters.at++, parameters.len--;
+    const char *semicolon = parameters.len ? memchr(parameters.at, ';', parameters.len) : NULL;
+    size_t len = semicolon ? (size_t)(semicolon - parameters.at) : parameters.len;
+    idem__view one = idem__view_trim((idem__view){parameters.at, len});
+    if (one.len > 2 && idem__text_equal_nocase(one.at, 2, "q=", 2))
+      return is_zero((idem__view){one.at + 2, one.len - 2});
+    parameters.at += len, parameters.len -= len;
   }
   return false;
 }
@@ -166,37 +174,49 @@ static idem__view media_type(idem__view element, idem__view *parameters) {
   return idem__view_trim((idem__view){element.at, len});
 }
 
-static bool range_matches(idem__view range, const char *type) {
-  if (idem__view_is(range, type, strlen(type))) return true;
-  if (idem__view_eq(range, "*/*")) return true;
+/* How closely a range names a type: 3 by its name, 2 by its kind, 1 as anything, 0 not at all. */
+static unsigned closeness(idem__view range, const char *type) {
+  if (idem__view_is(range, type, strlen(type))) return 3;
+  if (idem__view_eq(range, "*/*")) return 1;
   const char *slash = strchr(type, '/');
   size_t major = (size_t)(slash - type) + 1;
-  return range.len == major + 1 && range.at[major] == '*' &&
-         idem__text_equal_nocase(range.at, major, type, major);
+  bool kind = range.len == major + 1 && range.at[major] == '*' &&
+              idem__text_equal_nocase(range.at, major, type, major);
+  return kind ? 2 : 0;
 }
 
-static bool list_accepts(idem__view list, const char *type) {
+/* What the closest range so far says of a type (RFC 9110, 12.5.1: the most specific one counts). */
+typedef struct verdict {
+  unsigned closeness;
+  bool accepted;
+} verdict;
+
+static void judge_list(idem__view list, const char *type, verdict *found) {
   idem__view element, parameters;
   while (idem__view_next(&list, &element)) {
-    idem__view range = media_type(element, &parameters);
-    if (range_matches(range, type) && !quality_is_zero(parameters)) return true;
+    unsigned close = closeness(media_type(element, &parameters), type);
+    if (!close || close < found->closeness) continue;
+    bool before = close == found->closeness && found->accepted;
+    *found = (verdict){close, before || !quality_is_zero(parameters)};
   }
-  return false;
 }
 
-/* Nearly always there is one such header, and it has been found already. */
+/* Nearly always there is one such header, and it has been found already; several are one list. */
 static bool accepts(const idem_http_request *request, const char *type) {
+  verdict found = {0, false};
   if (request->known_count[IDEM__H_ACCEPT] == 1) {
-    return list_accepts(idem__http_known_value(request, IDEM__H_ACCEPT), type);
+    idem__view list = idem__http_known_value(request, IDEM__H_ACCEPT);
+    judge_list(list, type, &found);
+    return found.accepted || !list.len;
   }
   for (size_t i = 0; i < request->header_count; i++) {
     const idem__http_header *header = &request->headers[i];
     if (!idem__text_equal_nocase(request->base + header->name, header->name_len, "accept", 6))
       continue;
     idem__view list = {request->base + header->value, header->value_len};
-    if (list_accepts(list, type)) return true; /* which trims each element */
+    judge_list(list, type, &found); /* which trims each element */
   }
-  return false;
+  return found.accepted;
 }
 
 bool idem__http_accepts(const idem_http_request *request, const char *type) {

@@ -128,12 +128,72 @@ static void every_accept_header_counts(void **state) {
   assert_true(idem__http_accepts(&request, "text/plain"));
 }
 
+/* RFC 9110, 12.5.1: the most specific range that names a type says whether it is taken; a weight of zero says that it is not. */
+static void the_closest_range_of_accept_decides(void **state) {
+  (void)state;
+  static const struct {
+    const char *accept;
+    bool json, events;
+  } rows[] = {
+      {"*/*", true, true},
+      {"", true, true},
+      {" ", true, true},
+      {"application/json;q=0, */*", false, true},
+      {"*/*, application/json;q=0", false, true},
+      {"text/event-stream;q=0, */*", true, false},
+      {"*/*;q=0", false, false},
+      {"*/*;q=0, application/json", true, false},
+      {"application/*;q=0, application/json", true, false},
+      {"application/json;q=0, application/*", false, false},
+      {"application/json;q=0, application/*, text/*;q=0.001", false, true},
+      {"text/*;q=0, */*", true, false},
+      {"application/json; q=0.000, text/event-stream", false, true},
+      {"application/json ;\tQ=0", false, false},
+      {"application/json;q=0.001", true, false},
+      {"application/json;q=0.", false, false},
+      {"application/json;q=00", false, false},
+      {"application/json;q=0, application/json", true, false},
+      {"application/json;charset=utf-8;q=0", false, false},
+      {"application/json;charset=utf-8", true, false},
+      {"application/json;x=q=0", true, false},
+      {"application/json;q=zero", true, false},
+      {"application/json;q=", true, false},
+      {"application/json;", true, false},
+      {"application/json;;q=0", false, false},
+      {"application/jsonx, application", false, false},
+      {"text/html", false, false},
+      {",,", false, false},
+      {"APPLICATION/*", true, false},
+  };
+  static idem_http_request request;
+  char text[256];
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    const char *const headers[][2] = {{"Accept", rows[i].accept}};
+    fill(&request, text, headers, 1);
+    if (idem__http_accepts(&request, "application/json") != rows[i].json ||
+        idem__http_accepts(&request, "text/event-stream") != rows[i].events)
+      fail_msg("Accept: %s", rows[i].accept);
+  }
+}
+
+static void several_accept_headers_are_one_list(void **state) {
+  (void)state;
+  static const char *const headers[][2] = {{"Accept", "*/*"}, {"Accept", "application/json;q=0"}};
+  static idem_http_request request;
+  char text[256];
+  fill(&request, text, headers, 2);
+  assert_false(idem__http_accepts(&request, "application/json"));
+  assert_true(idem__http_accepts(&request, "text/event-stream"));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_known_name_is_known_without_case),
       cmocka_unit_test(one_other_character_is_another_name),
       cmocka_unit_test(a_value_is_found_unless_there_are_two),
       cmocka_unit_test(every_accept_header_counts),
+      cmocka_unit_test(the_closest_range_of_accept_decides),
+      cmocka_unit_test(several_accept_headers_are_one_list),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
