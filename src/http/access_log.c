@@ -222,9 +222,11 @@ static bool may_tell(idem_http_server *server, uint64_t now_ms, size_t *missed) 
   return true;
 }
 
-/* What is not there is asked for by many clients to find out what is; who has a cause to be told did more. */
+/* What is not there is asked for by many clients to find out what is; who has a cause to be told did more. A method or version of
+ * HTTP that we have not is the client's fault. */
 static idem_log_level level_of(const idem__http_refusal *refusal) {
-  if (refusal->status >= 500) return IDEM_LOG_ERROR;
+  bool foreign = refusal->status == 501 || refusal->status == 505;
+  if (refusal->status >= 500 && !foreign) return IDEM_LOG_ERROR;
   bool looks = refusal->status >= 404 && refusal->status <= 406 && !refusal->cause;
   return looks ? IDEM_LOG_DEBUG : IDEM_LOG_WARN;
 }

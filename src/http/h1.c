@@ -34,9 +34,18 @@ void idem__h1_refuse_and_close(idem_http_conn *conn) {
   idem__http_begin_closing(conn);
 }
 
+/* The parser knows methods by name and ends at the first byte that is none's. All that are registered are of capital letters; what
+ * has another byte there is not HTTP. What follows is not looked at, so that the answer is the same wherever input was split. */
+static bool is_unknown_method(const idem_http_conn *conn, llhttp_errno_t error) {
+  const char *at = llhttp_get_error_pos(&conn->parser);
+  return error == HPE_INVALID_METHOD && at && ((*at >= 'A' && *at <= 'Z') || *at == '-');
+}
+
 static void refuse_syntax(idem_http_conn *conn, llhttp_errno_t error) {
   bool length = error == HPE_UNEXPECTED_CONTENT_LENGTH || error == HPE_INVALID_CONTENT_LENGTH;
-  if (length)
+  if (is_unknown_method(conn, error))
+    idem__h1_stop(conn, 501, 0, "method-not-allowed");
+  else if (length)
     idem__h1_stop(conn, 400, 0, "bad-content-length");
   else
     idem__h1_stop(conn, 400, IDEM_RPC_PARSE_ERROR, NULL);

@@ -60,6 +60,9 @@ static bool check_syntax(idem_http_conn *conn, idem_http_request *request) {
   if (conn->parser.http_major != 1 || conn->parser.http_minor > 1) {
     refuse_syntax(conn);
     conn->refusal.status = 505;
+  } else if (request->method == IDEM_HTTP_OTHER) {
+    refuse(conn, 501, 0, "method-not-allowed");
+    conn->refusal.close = true;
   } else if (!good_transfer_encoding(request) || !idem__http_split_target(request)) {
     refuse_syntax(conn);
   } else if (request->known_count[IDEM__H_CONTENT_LENGTH] > 1) {

@@ -204,6 +204,10 @@ static void who_is_refused_has_a_line_without_asking(void **state) {
   expect_line(&in, "403 forbidden-host; --allow-host evil.example, 0 bytes");
   say(&in, "nonsense\r\n\r\n");
   expect_line(&in, "WARN  a request was refused peer=\"http 127.0.0.1:4242\" detail=400 not HTTP");
+  say(&in, "FOO / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  expect_line(&in, "WARN  a request was refused peer=\"http 127.0.0.1:4242\" detail=501 method-");
+  say(&in, "GET / HTTP/2.0\r\nHost: localhost\r\n\r\n");
+  expect_line(&in, "WARN  a request was refused peer=\"http 127.0.0.1:4242\" detail=505 ");
   say(&in, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n"
            "Content-Length: 4\r\n\r\nabcd");
   expect_line(&in, "detail=415 unsupported-content-type; Content-Type: application/json, 4 bytes");
