@@ -228,7 +228,7 @@ static idem_log_level level_of(const idem__http_refusal *refusal) {
   bool foreign = refusal->status == 501 || refusal->status == 505;
   if (refusal->status >= 500 && !foreign) return IDEM_LOG_ERROR;
   bool looks = refusal->status >= 404 && refusal->status <= 406 && !refusal->cause;
-  return looks ? IDEM_LOG_DEBUG : IDEM_LOG_WARN;
+  return looks || refusal->looked ? IDEM_LOG_DEBUG : IDEM_LOG_WARN;
 }
 
 /* What the peer is told without a reason is not always its fault. */

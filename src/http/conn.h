@@ -171,6 +171,8 @@ void idem__http_tenants_free(idem_http_server *server);
 /* route.c */
 void idem__http_routes_free(idem_http_server *server);
 /* One that fits exactly, else the longest of those that hold what is below them; NULL: none. */
+/* One that those may be told of who have missed it; NULL: none. */
+const idem__http_route *idem__http_told_route(const idem_http_server *server);
 idem__http_route *idem__http_find_route(const idem_http_server *server, idem__view path);
 /* Lists of "Name: value". Good: each is a header that is not ours to say. */
 bool idem__http_good_lines(const char *const *lines);

@@ -146,18 +146,15 @@ static bool check_origin(idem_http_conn *conn, const idem_http_request *request)
 
 /* Who opens the bare address in a browser is shown the way. */
 static void tell_path(idem_http_conn *conn) {
-  const idem_http_server *server = conn->server;
-  for (size_t i = 0; i < server->route_count; i++) {
-    const idem__http_route *route = &server->routes[i];
-    if (!route->binding.told) continue;
-    hint(conn, "the endpoint is", (idem__view){route->is.path, route->path_len});
-    return;
-  }
+  const idem__http_route *route = idem__http_told_route(conn->server);
+  if (route) hint(conn, "the endpoint is", (idem__view){route->is.path, route->path_len});
 }
 
 static bool check_route(idem_http_conn *conn, const idem_http_request *request) {
   if (conn->exchange.route || request->method == IDEM_HTTP_OPTIONS) return true;
   refuse(conn, 404, 0, "unavailable");
+  conn->refusal.cause = "there is nothing at this path";
+  conn->refusal.looked = true;
   tell_path(conn);
   return false;
 }

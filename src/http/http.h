@@ -108,6 +108,7 @@ struct idem__http_refusal {
   const char *hint;    /* the flag to add, for data.hint; NULL: none */
   char hint_value[96]; /* what to give it: the peer's own text, cut, escaped when written */
   bool close;          /* the connection cannot go on */
+  bool looked;         /* for what is not there: the log hears of it at debug alone */
   const char *id;      /* of the request, its JSON; NULL: not known. A long one is left out */
   size_t id_len;
 };

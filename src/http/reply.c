@@ -297,7 +297,9 @@ static int put_body(idem_buf *out, const idem_http_exchange *exchange,
                     const idem__http_refusal *refusal) {
   const idem_http_conn *conn = exchange->conn;
   const idem_http_server *server = conn->server;
-  const idem__http_rules *rules = exchange->route ? exchange->route->binding.rules : NULL;
+  const idem__http_route *route = exchange->route;
+  if (!route) route = idem__http_told_route(server); /* whose way is shown, in its words */
+  const idem__http_rules *rules = route ? route->binding.rules : NULL;
   bool causes = rules && rules->causes && !server->canonical;
   if (server->codes == IDEM_CODES_ERLMCP && refusal->status == 413) return put_too_large(out, conn);
   idem__http_put_error(out, refusal, server->codes, causes, server->unknown_id, server->detail);

@@ -217,6 +217,12 @@ static bool is_below(const idem__http_route *route, idem__view path) {
   return route->is.path[route->path_len - 1] == '/' || path.at[route->path_len] == '/';
 }
 
+const idem__http_route *idem__http_told_route(const idem_http_server *server) {
+  for (size_t i = 0; i < server->route_count; i++)
+    if (server->routes[i].binding.told) return &server->routes[i];
+  return NULL;
+}
+
 idem__http_route *idem__http_find_route(const idem_http_server *server, idem__view path) {
   idem__http_route *found = NULL;
   for (size_t i = 0; i < server->route_count; i++) {

@@ -76,7 +76,7 @@ void mcp_web_open(mcp_web *web, const mcp_web_opts *opts) {
   server.port = 80;
   server.loopback = true;
   assert_int_equal(idem__http_server_new(&server, &web->server), IDEM_OK);
-  assert_int_equal(idem__mcp_endpoint_add(web->endpoint, web->server, "/mcp", false, false),
+  assert_int_equal(idem__mcp_endpoint_add(web->endpoint, web->server, "/mcp", false, true),
                    IDEM_OK);
   assert_int_equal(idem__mcp_endpoint_add_sse(web->endpoint, web->server, "/sse"), IDEM_OK);
 }

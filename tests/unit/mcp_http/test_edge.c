@@ -62,6 +62,20 @@ static void since_2026_07_28_the_end_of_input_cancels(void **state) {
   tear_down(&in);
 }
 
+/* What people see is the message: it shows the way, as data does, and by the same rules. */
+static void who_misses_the_endpoint_is_shown_the_way(void **state) {
+  (void)state;
+  static const char told[] =
+      "\"message\":\"Invalid Request: there is nothing at this path; the endpoint is /mcp\","
+      "\"data\":{\"reason\":\"unavailable\",\"hint\":\"the endpoint is /mcp\"}}}";
+  mcp_web web;
+  mcp_web_open(&web, &(mcp_web_opts){.store = NULL});
+  mcp_web_expect(mcp_web_ask(&web, "GET", "/", "", NULL), told);
+  mcp_web_expect(mcp_web_ask(&web, "POST", "/", "", "{}"), told);
+  mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp/", "", "{}"), told);
+  mcp_web_close(&web);
+}
+
 /* The header promises a claim, which only an object can hold. */
 static void params_that_are_no_object_are_400_under_a_modern_header(void **state) {
   (void)state;
@@ -252,6 +266,7 @@ static void sessions_are_counted(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(who_misses_the_endpoint_is_shown_the_way),
       cmocka_unit_test(params_that_are_no_object_are_400_under_a_modern_header),
       cmocka_unit_test(a_half_closed_legacy_client_gets_its_answer),
       cmocka_unit_test(since_2026_07_28_the_end_of_input_cancels),
