@@ -62,6 +62,24 @@ static idem_status put_union(const idem__context *context, const char *needed, i
   return status == IDEM_OK ? idem__scope_add(out, needed, strlen(needed)) : status;
 }
 
+#define TOLD_MAX (96 + 2 * IDEM__SCOPE_BYTES + 4096)
+
+/* Whoever looks why somebody was refused wants to know who that was. */
+static void tell(const idem__context *context, const char *needed, const char *what) {
+  const char *who = context->principal, *claims = idem_logged_claims(context->request);
+  idem_buf line;
+  idem_buf_init(&line, &context->worker->alloc, TOLD_MAX);
+  idem_buf_puts(&line, "insufficient-scope: ");
+  idem_text_word(&line, what, strlen(what), IDEM__CAUSE / 2);
+  idem_buf_printf(&line, " needs %s, %zu bytes", needed, idem__request_bytes(context->request));
+  if (*who) idem_buf_puts(&line, ", for ");
+  idem_text_word(&line, who, strlen(who), SIZE_MAX);
+  idem_status status = idem_buf_put(&line, claims, strlen(claims) + 1);
+  idem_request_log(context->request, NULL, IDEM_LOG_WARN, "a request was refused",
+                   status == IDEM_OK ? line.data : "insufficient-scope");
+  idem_buf_deinit(&line);
+}
+
 static void refuse(idem__context *context, const char *needed, const char *what) {
   idem__mcp_peer *peer = idem__mcp_peer_of(idem_request_conn(context->request));
   idem_buf scopes, data;
@@ -76,6 +94,7 @@ static void refuse(idem__context *context, const char *needed, const char *what)
   idem__write_object_end(&writer);
   if (peer && peer->edge && peer->edge->need_scopes)
     peer->edge->need_scopes(peer->edge_ctx, known ? scopes.data : needed);
+  tell(context, needed, what);
   const char *cause = idem__cause(context, text, "Insufficient scope: %s needs %s", what, needed);
   idem__refuse_for(context, 403, IDEM_RPC_INVALID_REQUEST, cause,
                    writer.status == IDEM_OK ? data.data : NULL, data.len);

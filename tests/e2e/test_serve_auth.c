@@ -162,6 +162,10 @@ static void the_log_shows_the_claims_that_it_is_told_to(void **state) {
     expect_in(child_line_with(w.server.err, "tool=who"), wanted);
     snprintf(wanted, sizeof wanted, ", for a@b.example%s", claims);
     expect_in(child_line_with(w.server.err, "a tool call failed"), wanted);
+    snprintf(wanted, sizeof wanted, ", for a@b.example%s", claims);
+    const char *refused = child_line_with(w.server.err, "insufficient-scope: admin needs ");
+    expect_in(refused, "a request was refused");
+    expect_in(refused, wanted);
     snprintf(wanted, sizeof wanted, "tool=admin principal=a@b.example%s", claims);
     expect_in(child_line_with(w.server.err, "tool=admin"), wanted);
     close_world(&w);
