@@ -99,11 +99,32 @@ static idem__http_serving *pop_idle(idem__http_rpc *rpc) {
   return serving;
 }
 
+/* Its message is taken in: an answer will come, or nothing is owed. */
+static void settle_taken(idem__http_serving *serving) {
+  if (idem_conn_in_flight(serving->conn) || idem_conn_queued(serving->conn))
+    idem__http_serving_wait(serving);
+  else if (serving->asked)
+    idem__http_serving_finish_cancelled(serving);
+  else
+    idem__http_serving_acknowledge(serving, serving->silent_kind);
+}
+
+/* A batch that went on in other turns is taken in when it waits for none any more. */
+static void see_rest_of_batch(idem__http_serving *serving) {
+  if (!serving->in_batch || idem__conn_waits(serving->conn)) return;
+  serving->in_batch = false;
+  if (serving->exchange && !serving->detached && !idem_conn_in_flight(serving->conn) &&
+      !idem_conn_queued(serving->conn))
+    settle_taken(serving);
+}
+
 static void on_output(idem_conn *conn, void *user) {
   idem__http_serving *serving = user;
   idem_http_conn *http = serving->exchange ? idem__http_exchange_conn(serving->exchange) : NULL;
+  bool in_batch = serving->in_batch;
   (void)conn;
   idem__http_serving_look(serving);
+  if (in_batch) see_rest_of_batch(serving);
   if (http) idem__http_conn_notify(http);
 }
 
@@ -233,12 +254,9 @@ static void take_in(idem_http_exchange *exchange, const idem_http_request *reque
   }
   idem__http_serving_pump(serving);
   if (serving->exchange != exchange || serving->detached) return; /* answered, or left */
-  if (idem_conn_in_flight(serving->conn) || idem_conn_queued(serving->conn))
-    idem__http_serving_wait(serving);
-  else if (serving->asked)
-    idem__http_serving_finish_cancelled(serving);
-  else
-    idem__http_serving_acknowledge(serving, kind);
+  serving->in_batch = idem__conn_waits(serving->conn);
+  serving->silent_kind = kind;
+  settle_taken(serving);
 }
 
 static void take_in_late(idem__late *late) {
@@ -320,7 +338,8 @@ void idem__http_rpc_serve(idem_http_exchange *exchange, const idem_http_request 
   }
   idem_list_append(&rpc->active, &serving->link);
   serving->exchange = exchange;
-  serving->streaming = serving->admitted = serving->limited = serving->asked = false;
+  serving->streaming = serving->admitted = serving->limited = serving->asked = serving->in_batch =
+      false;
   serving->accepts_stream = idem__http_rpc_rules(rpc)->event_streams && (what & IDEM__TAKES_STREAM);
   serving->stream_only = serving->accepts_stream && !(what & IDEM__TAKES_JSON);
   begin(serving, exchange, request);

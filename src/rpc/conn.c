@@ -458,6 +458,7 @@ IDEM__COLD static void take_messages(idem_conn *conn) {
     const char *text = rest->bytes.data + rest->at + sizeof len;
     rest->at += sizeof len + len;
     idem__dispatch_text(conn, text, len);
+    if (idem__turn_waits_in_batch(conn)) return;
     progress = true;
   }
   idem__turn_rest_taken(conn);
@@ -466,13 +467,22 @@ IDEM__COLD static void take_messages(idem_conn *conn) {
 IDEM__COLD static bool take_rest(idem_conn *conn) {
   idem__rest *rest = conn->rest;
   if (!rest) return false;
+  if (conn->closed) idem__conn_refuse_new(conn);
+  if (rest->batch.batch) idem__dispatch_rest_of_batch(conn);
+  if (rest->batch.batch) return false;
+  if (rest->at == rest->bytes.len) {
+    idem__turn_rest_taken(conn);
+    return false;
+  }
   if (conn->policy.framing == IDEM_FRAMING_WHOLE) {
     take_messages(conn);
     return true;
   }
-  idem__framer_feed(&conn->framer, rest->bytes.data + rest->at, rest->bytes.len - rest->at);
+  size_t from = rest->at;
+  rest->at = rest->bytes.len; /* unless some of it is put off again */
+  idem__framer_feed(&conn->framer, rest->bytes.data + from, rest->bytes.len - from);
   bool progress = take_last_frames(conn);
-  if (idem_list_empty(&rest->late.link) || stopped(conn)) {
+  if (!rest->batch.batch && (idem_list_empty(&rest->late.link) || stopped(conn))) {
     idem__framer_feed(&conn->framer, NULL, 0);
     idem__turn_rest_taken(conn);
   }

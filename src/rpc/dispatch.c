@@ -391,17 +391,26 @@ IDEM__COLD static void refuse_batches(idem_conn *conn, size_t size) {
   idem__refuse_unknown(conn, &answer, "a batch was refused", size);
 }
 
-/* All of it in one turn: its array is one answer, and its elements are bounded. */
-IDEM__APART IDEM__APART static void dispatch_elements(idem_conn *conn, idem__batch *batch,
-                                                      const char *text, size_t text_len) {
-  idem__block *block = batch->block;
-  yyjson_val *val = unsafe_yyjson_get_first(block->doc->root);
-  for (size_t left = yyjson_arr_size(block->doc->root); left && !conn->free_later; left--) {
-    yyjson_val *next = unsafe_yyjson_get_next(val);
-    dispatch_element(conn, block, text, text_len, val, batch);
-    val = next;
+/* One may end the conn; its array is sent when all are answered. */
+static void dispatch_elements(idem_conn *conn, struct idem__batch_rest *at) {
+  idem__block *block = at->batch->block;
+  bool progress = false;
+  while (at->left && !conn->free_later) {
+    if (conn->pool->turn_ns && progress && idem__turn_leave_batch(conn, at)) return;
+    yyjson_val *val = at->next;
+    at->next = unsafe_yyjson_get_next(val);
+    at->left--;
+    dispatch_element(conn, block, block->text, block->text_len, val, at->batch);
+    progress = true;
   }
-  idem__batch_close(batch);
+  idem__batch_close(at->batch);
+}
+
+IDEM__COLD void idem__dispatch_rest_of_batch(idem_conn *conn) {
+  struct idem__batch_rest at = conn->rest->batch;
+  conn->rest->batch.batch = NULL;
+  conn->in_flight--;
+  dispatch_elements(conn, &at);
 }
 
 /* The layer above may know of messages that never come in one. */
@@ -410,7 +419,7 @@ static bool may_be_batched(const idem_conn *conn, yyjson_val *batch) {
   return !router || !router->batch_gate || router->batch_gate(batch);
 }
 
-static void dispatch_whole(idem_conn *conn, idem__block *block, const char *text, size_t text_len) {
+static void dispatch_whole(idem_conn *conn, idem__block *block, size_t text_len) {
   yyjson_val *root = block->doc->root;
   idem__batch *batch;
   if (!may_be_batched(conn, root))
@@ -418,11 +427,11 @@ static void dispatch_whole(idem_conn *conn, idem__block *block, const char *text
   else if (idem__batch_new(conn, block, yyjson_arr_size(root), &batch) != IDEM_OK)
     idem__conn_fail(conn, IDEM_E_NOMEM);
   else
-    dispatch_elements(conn, batch, text, text_len);
+    dispatch_elements(conn, &(struct idem__batch_rest){batch, unsafe_yyjson_get_first(root),
+                                                       yyjson_arr_size(root)});
 }
 
-IDEM__APART static void dispatch_batch(idem_conn *conn, idem__block *block, const char *text,
-                                       size_t text_len) {
+IDEM__APART static void dispatch_batch(idem_conn *conn, idem__block *block, size_t text_len) {
   size_t count = yyjson_arr_size(block->doc->root);
   if (!conn->policy.batches) {
     refuse_batches(conn, text_len);
@@ -433,7 +442,7 @@ IDEM__APART static void dispatch_batch(idem_conn *conn, idem__block *block, cons
   } else if (idem__message_keep_last(block->doc) != IDEM_OK) {
     refuse_unread(conn, block, text_len, IDEM_E_NOMEM);
   } else {
-    dispatch_whole(conn, block, text, text_len);
+    dispatch_whole(conn, block, text_len);
   }
 }
 
@@ -456,7 +465,7 @@ static void dispatch_block(idem_conn *conn, idem__block *block, const char *text
   } else if (IDEM__UNLIKELY(block->arena.pieces != NULL) && !idem__block_charge(block)) {
     idem__refuse_whole(conn, IDEM__OVERSIZE, text_len);
   } else if (IDEM__UNLIKELY(unsafe_yyjson_is_arr(block->doc->root))) {
-    dispatch_batch(conn, block, text, text_len);
+    dispatch_batch(conn, block, text_len);
   } else {
     dispatch_single(conn, block, text, text_len);
   }

@@ -29,8 +29,9 @@ typedef struct idem__block {
   size_t cap;
   size_t text_len;
   unsigned refs;
-  unsigned held;        /* requests that wait in conn->held: counted once, however many */
-  size_t charged_bytes; /* counted against the router's parse_bytes_total */
+  unsigned held : 31;     /* requests that wait in conn->held: counted once, however many */
+  unsigned text_kept : 1; /* `text` is the block's own */
+  size_t charged_bytes;   /* counted against the router's parse_bytes_total */
   const idem_router *router;
   idem__arena arena;
   yyjson_doc *doc;
@@ -47,6 +48,8 @@ void idem__block_parsed(idem__block *block);
 void idem__block_release(idem__block *block);
 /* Its message has been handled, but not all that came from it: it is cut to what it uses. `text` goes. */
 void idem__block_keep(idem__block *block, const char *text);
+/* Its text is the caller's, and goes with the call: copies it, once. */
+bool idem__block_keep_text(idem__block *block);
 /* Counts the block's memory, as it is now, against the router's total; false: there is no room. */
 bool idem__block_charge(idem__block *block);
 
@@ -366,9 +369,20 @@ typedef struct idem__rest {
   idem__late late;
   idem_conn *conn;
   idem_buf bytes;
-  size_t at; /* so many of them are looked at */
+  size_t at;                /* so many of them are looked at */
+  struct idem__batch_rest { /* of a batch before them */
+    idem__batch *batch;     /* NULL: none; else it counts as one more request in flight */
+    yyjson_val *next;
+    size_t left; /* elements from there on */
+  } batch;
 } idem__rest;
 static inline bool idem__turn_waits(const idem_conn *conn) { return conn->rest != NULL; }
+static inline bool idem__turn_waits_in_batch(const idem_conn *conn) {
+  return conn->rest && conn->rest->batch.batch;
+}
+/* The turn is over, and these elements wait for another; false: they are to be worked on. */
+bool idem__turn_leave_batch(idem_conn *conn, const struct idem__batch_rest *at);
+void idem__dispatch_rest_of_batch(idem_conn *conn);
 void idem__conn_refuse_rest(idem_conn *conn);
 void idem__turn_deinit(idem_conn *conn);
 bool idem__turn_is_over(idem_conn *conn, bool progress);

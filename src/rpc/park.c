@@ -78,10 +78,7 @@ bool idem__park_has_room(const idem_conn *conn, const idem__block *block) {
 
 /* Whoever looks at requests before they run may want to echo more than the id as it was spelled. */
 static void keep_text(const idem_conn *conn, idem__block *block) {
-  if (!conn->opts.router || !conn->opts.router->gate) return;
-  char *copy = idem__arena_malloc(&block->arena, block->text_len);
-  if (copy) memcpy(copy, block->text, block->text_len);
-  if (copy) block->text = copy;
+  if (conn->opts.router && conn->opts.router->gate) idem__block_keep_text(block);
 }
 
 static void hold(idem_request *request) {

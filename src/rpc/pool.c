@@ -257,6 +257,7 @@ IDEM__HOT idem__block *idem__block_new(idem_pool *pool, const idem_router *route
   if (IDEM__UNLIKELY(!block)) return NULL;
   block->refs = 1;
   block->held = 0;
+  block->text_kept = 0;
   block->text_len = text_len;
   block->router = router;
   block->charged_bytes = 0;
@@ -299,6 +300,16 @@ static void keep_or_free_large(idem_pool *pool, idem__block *block) {
 }
 
 /* What waits in conn->held is counted by its size, which must not change under it. */
+bool idem__block_keep_text(idem__block *block) {
+  if (block->text_kept) return true;
+  char *copy = idem__arena_malloc(&block->arena, block->text_len);
+  if (!copy) return false;
+  memcpy(copy, block->text, block->text_len);
+  block->text = copy;
+  block->text_kept = 1;
+  return true;
+}
+
 void idem__block_keep(idem__block *block, const char *text) {
   if (block->text == text) block->text = NULL; /* else a copy was kept: see park.c and turn.c */
   idem__slab *slab = block->slab;

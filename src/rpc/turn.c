@@ -87,17 +87,32 @@ bool idem__turn_keep(idem_conn *conn, const char *data, size_t len) {
   return true;
 }
 
-/* Without memory to keep it, it is worked on now. */
+/* Without memory to keep it, it is worked on now; behind a batch that waits it cannot be. */
 bool idem__turn_put_off(idem_conn *conn, bool progress) {
   idem__framer *framer = &conn->framer;
-  if (!framer->input_len || !idem__turn_is_over(conn, progress)) return false;
+  bool behind = idem__turn_waits_in_batch(conn);
+  if (!framer->input_len) return behind;
+  if (!behind && !idem__turn_is_over(conn, progress)) return false;
   if (conn->going_on) {
     conn->rest->at = conn->rest->bytes.len - framer->input_len;
     idem__pool_put_off(conn->pool, &conn->rest->late);
   } else if (!idem__turn_keep(conn, framer->input, framer->input_len)) {
-    return false;
+    if (!behind) return false;
+    idem__conn_fail(conn, IDEM_E_NOMEM);
   }
   framer->input_len = 0;
+  return true;
+}
+
+/* ------------------------------------------------------------------ of a batch */
+
+/* Behind it nothing is looked at until it is done, so that answers and effects keep their order. */
+bool idem__turn_leave_batch(idem_conn *conn, const struct idem__batch_rest *at) {
+  if (conn->closed || !idem__turn_is_over(conn, true)) return false;
+  if (!idem__block_keep_text(at->batch->block) || !idem__turn_room(conn, 0)) return false;
+  conn->rest->batch = *at;
+  conn->in_flight++;
+  idem__pool_put_off(conn->pool, &conn->rest->late);
   return true;
 }
 

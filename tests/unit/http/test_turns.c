@@ -13,9 +13,11 @@ enum { TURN_MS = 30 };
 
 static unsigned put_off;
 
+static const http_peer *clock_of;
+
 static uint64_t now_ns(void *ctx) {
   (void)ctx;
-  return 0; /* only a turn that goes on asks */
+  return clock_of->now_ms * 1000000u;
 }
 
 static void on_late(void *user) {
@@ -36,6 +38,7 @@ static void feed(http_peer *peer, const char *body) {
 static void begin(http_peer *peer, const idem_http_opts *http) {
   assert_int_equal(http_peer_init(peer, &(http_peer_opts){.http = http}), IDEM_OK);
   put_off = 0;
+  clock_of = peer;
   idem__pool_set_turns(peer->rpc->pool, (uint64_t)TURN_MS * 1000000u, now_ns, on_late, NULL);
   feed(peer, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\"}");
   assert_int_equal(http_peer_count(peer, "\"id\":1,\"result\""), 1);
@@ -78,6 +81,84 @@ static void what_waits_for_a_turn_has_it(void **state) {
   assert_false(idem__pool_run_late(peer.rpc->pool));
   http_peer_settle(&peer);
   assert_int_equal(http_peer_count(&peer, "\"id\":2,\"result\""), 1);
+  http_peer_deinit(&peer);
+}
+
+/* ------------------------------------------------------------------- batches */
+
+static void work(idem_request *request, yyjson_val *params, void *user) {
+  (void)params;
+  ((http_peer *)user)->now_ms += TURN_MS;
+  idem_reply_json(request, "1", 1);
+}
+
+static void hear(idem_conn *conn, yyjson_val *params, void *user) {
+  (void)conn, (void)params;
+  ((http_peer *)user)->now_ms += TURN_MS;
+  ((http_peer *)user)->hellos++;
+}
+
+static void begin_with_work(http_peer *peer) {
+  begin(peer, NULL);
+  assert_int_equal(idem_router_method(peer->router, "work", work, peer), IDEM_OK);
+  assert_int_equal(idem_router_notification(peer->router, "hear", hear, peer), IDEM_OK);
+  idem__pool_new_turn(peer->rpc->pool);
+}
+
+#define WORK(id) "{\"jsonrpc\":\"2.0\",\"id\":" id ",\"method\":\"work\"}"
+#define HEAR "{\"jsonrpc\":\"2.0\",\"method\":\"hear\"}"
+
+/* Others have their turn between its elements; it is answered when all of them are. */
+static void a_batch_goes_on_in_other_turns(void **state) {
+  static const struct {
+    const char *body, *wanted;
+  } cases[] = {
+      {"[" WORK("1") "," WORK("2") "," HEAR "," WORK("3") "]", "\"id\":3,\"result\":1}]"},
+      {"[" HEAR "," HEAR "," HEAR "]", "HTTP/1.1 204 "},
+      {"[" HEAR "," HEAR "," WORK("1") "]", "[{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":1}]"},
+  };
+  (void)state;
+  for (size_t i = 0; i < 3; i++) {
+    http_peer peer;
+    begin_with_work(&peer);
+    feed(&peer, cases[i].body);
+    for (int turn = 0; turn < 2; turn++) {
+      assert_int_equal(peer.output_len, 0);
+      idem__pool_run_late(peer.rpc->pool);
+      http_peer_settle(&peer);
+    }
+    while (idem__pool_run_late(peer.rpc->pool)) {
+    }
+    http_peer_settle(&peer);
+    assert_int_equal(http_peer_count(&peer, "HTTP/1.1 "), 1);
+    assert_int_equal(http_peer_count(&peer, cases[i].wanted), 1);
+    http_peer_deinit(&peer);
+  }
+}
+
+static void a_batch_that_waits_is_refused_when_the_server_goes(void **state) {
+  http_peer peer;
+  (void)state;
+  begin_with_work(&peer);
+  feed(&peer, "[" WORK("1") "," WORK("2") "," WORK("3") "]");
+  assert_int_equal(peer.output_len, 0);
+  idem__http_conn_abort(peer.conn, peer.now_ms);
+  http_peer_settle(&peer);
+  assert_int_equal(http_peer_count(&peer, "\"id\":1,\"result\""), 1);
+  assert_int_equal(http_peer_count(&peer, "\"id\":2,\"error\""), 1);
+  assert_int_equal(http_peer_count(&peer, "\"id\":3,\"error\""), 1);
+  http_peer_deinit(&peer);
+}
+
+static void a_batch_that_waits_goes_with_its_peer(void **state) {
+  http_peer peer;
+  (void)state;
+  begin_with_work(&peer);
+  feed(&peer, "[" WORK("1") "," HEAR "," HEAR "," HEAR "]");
+  assert_int_equal(http_peer_reconnect(&peer), IDEM_OK);
+  while (idem__pool_run_late(peer.rpc->pool)) {
+  }
+  assert_int_equal(peer.output_len, 0);
   http_peer_deinit(&peer);
 }
 
@@ -129,6 +210,9 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_waits_for_a_turn_is_refused_when_the_server_goes),
       cmocka_unit_test(what_waits_for_a_turn_has_it),
+      cmocka_unit_test(a_batch_goes_on_in_other_turns),
+      cmocka_unit_test(a_batch_that_waits_is_refused_when_the_server_goes),
+      cmocka_unit_test(a_batch_that_waits_goes_with_its_peer),
       cmocka_unit_test(what_cannot_wait_for_a_turn_is_refused),
       cmocka_unit_test(all_of_a_pipeline_is_answered_after_the_end_of_input),
   };

@@ -145,7 +145,7 @@ static void what_comes_meanwhile_and_the_end_wait_too(void **state) {
   end(&all);
 }
 
-/* One answer, at once: a batch is not left in the middle, wherever it stands. */
+/* One answer: a batch that is left in the middle, wherever it stands, goes on there. */
 static void a_batch_that_waited_is_answered_once(void **state) {
   (void)state;
   turns all;
@@ -313,6 +313,147 @@ static void what_waits_at_the_end_is_refused_with_its_id(void **state) {
   expect_refused(idem_conn_close, IDEM_FRAMING_WHOLE);
 }
 
+/* ------------------------------------------------------------- any mixture */
+
+enum { MIXTURES = 400, MESSAGES = 24, ELEMENTS = 6, MIXED_BYTES = 1 << 15 };
+
+static uint32_t seed;
+static unsigned pick(unsigned below) {
+  seed = seed * 1664525u + 1013904223u;
+  return (seed >> 16) % below;
+}
+
+static void work_a_while(idem_request *request, yyjson_val *params, void *user) {
+  (void)params, (void)user;
+  now_ns += pick(25) * MS;
+  worked++;
+  idem_reply_json(request, "1", 1);
+}
+
+static size_t put_any(char *out, size_t size, unsigned *id) {
+  switch (pick(6)) {
+  case 0: return (size_t)snprintf(out, size, "{\"jsonrpc\":\"2.0\",\"method\":\"work\"}");
+  case 1:
+    return (size_t)snprintf(out, size, "{\"jsonrpc\":\"2.0\",\"id\":\"n%u\",\"method\":7}",
+                            (*id)++);
+  default:
+    return (size_t)snprintf(out, size, "{\"jsonrpc\":\"2.0\",\"id\":\"n%u\",\"method\":\"any\"}",
+                            (*id)++);
+  }
+}
+
+/* Lines of single messages and batches with ids n0, n1, ...; how many ids. */
+static unsigned put_mixture(char *out, size_t *len) {
+  unsigned id = 0;
+  *len = 0;
+  for (unsigned i = 0; i < MESSAGES; i++) {
+    unsigned elements = pick(2) ? 1 + pick(ELEMENTS) : 0;
+    if (!elements) *len += put_any(out + *len, MIXED_BYTES - *len, &id);
+    for (unsigned k = 0; k < elements; k++) {
+      out[(*len)++] = k ? ',' : '[';
+      *len += put_any(out + *len, MIXED_BYTES - *len, &id);
+    }
+    if (elements) out[(*len)++] = ']';
+    out[(*len)++] = '\n';
+  }
+  return id;
+}
+
+static size_t take_output(idem_conn *conn, char *out, size_t len) {
+  idem_chunk chunk;
+  while (idem_conn_next_chunk(conn, &chunk)) {
+    assert_true(len + chunk.len < MIXED_BYTES);
+    memcpy(out + len, chunk.data, chunk.len);
+    len += chunk.len;
+    idem_chunk_free(&chunk);
+  }
+  out[len] = '\0';
+  return len;
+}
+
+/* Feeds it in pieces, with turns between some of them, up to `until`. The pieces are gone afterwards. */
+static size_t feed_mixture(const turns *all, idem_conn *conn, const char *text, size_t until,
+                           char *out) {
+  size_t got = 0;
+  for (size_t at = 0, n; at < until; at += n) {
+    char piece[512];
+    n = 1 + pick(sizeof piece);
+    if (n > until - at) n = until - at;
+    memcpy(piece, text + at, n);
+    assert_int_equal(idem_conn_feed(conn, piece, n), IDEM_OK);
+    memset(piece, 'x', sizeof piece);
+    if (pick(3) == 0) idem__pool_run_late(all->pool);
+    if (pick(3) == 0) got = take_output(conn, out, got);
+  }
+  return got;
+}
+
+static void begin_mixture(turns *all, bool with_turns) {
+  begin(all);
+  if (!with_turns) idem__pool_set_turns(all->pool, 0, NULL, NULL, NULL);
+  assert_int_equal(idem_router_method(all->router, "any", work_a_while, NULL), IDEM_OK);
+}
+
+static void answer_mixture(uint32_t with, bool with_turns, char *out) {
+  static char text[MIXED_BYTES];
+  size_t len;
+  turns all;
+  begin_mixture(&all, with_turns);
+  idem_conn *conn = open_conn(&all);
+  seed = with;
+  put_mixture(text, &len);
+  size_t got = feed_mixture(&all, conn, text, len, out);
+  assert_int_equal(idem_conn_feed_eof(conn), IDEM_OK);
+  run_all(&all);
+  take_output(conn, out, got);
+  assert_true(idem_conn_done(conn));
+  idem_conn_free(conn);
+  end(&all);
+}
+
+static void any_mixture_is_answered_as_without_turns(void **state) {
+  static char with[MIXED_BYTES], without[MIXED_BYTES];
+  (void)state;
+  for (uint32_t i = 0; i < MIXTURES; i++) {
+    answer_mixture(i, true, with);
+    answer_mixture(i, false, without);
+    if (strcmp(with, without) != 0) fail_msg("mixture %u: %s\n%s", (unsigned)i, with, without);
+  }
+}
+
+/* What came whole is answered once, whether it was begun or not. */
+static void cut_mixture_off(uint32_t with, void (*go)(idem_conn *conn)) {
+  static char text[MIXED_BYTES], out[MIXED_BYTES];
+  size_t len;
+  turns all;
+  begin_mixture(&all, true);
+  idem_conn *conn = open_conn(&all);
+  seed = with;
+  unsigned ids = put_mixture(text, &len), lines = 1 + pick(MESSAGES);
+  size_t until = 0;
+  while (lines--) until = (size_t)(strchr(text + until, '\n') - text) + 1;
+  size_t got = feed_mixture(&all, conn, text, until, out);
+  go(conn);
+  take_output(conn, out, got);
+  assert_int_equal(idem_conn_in_flight(conn), 0);
+  text[until] = '\0';
+  for (unsigned id = 0; id < ids; id++) {
+    char name[16];
+    snprintf(name, sizeof name, "\"n%u\"", id);
+    const char *first = strstr(out, name);
+    if (!first != !strstr(text, name) || (first && strstr(first + 1, name)))
+      fail_msg("mixture %u, id %s: %s", (unsigned)with, name, out);
+  }
+  idem_conn_free(conn);
+  end(&all);
+}
+
+static void any_mixture_that_is_cut_off_is_answered_once(void **state) {
+  (void)state;
+  for (uint32_t i = 0; i < MIXTURES; i++)
+    cut_mixture_off(i, i % 2 ? idem_conn_abort : idem_conn_close);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(lines_beyond_a_turn_wait_for_the_next_one),
                                      cmocka_unit_test(what_comes_meanwhile_and_the_end_wait_too),
@@ -322,6 +463,8 @@ int main(void) {
                                      cmocka_unit_test(those_who_wait_take_turns_by_message),
                                      cmocka_unit_test(whole_messages_wait_too),
                                      cmocka_unit_test(what_waits_at_the_end_is_refused_with_its_id),
+                                     cmocka_unit_test(any_mixture_is_answered_as_without_turns),
+                                     cmocka_unit_test(any_mixture_that_is_cut_off_is_answered_once),
                                      cmocka_unit_test(without_turns_all_is_answered_at_once)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
