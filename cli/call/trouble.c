@@ -47,8 +47,36 @@ static int http_status_of(const call_trouble *why) {
   return (int)strtol(why->what + 5, NULL, 10);
 }
 
-static const char *try_url(const call_trouble *why) {
+static bool is_plain(const char *url) {
+  static const char *const plain[] = {"http:", "ws:", "tcp:", "tcp+"};
+  for (size_t i = 0; url && i < sizeof plain / sizeof *plain; i++)
+    if (strncasecmp(url, plain[i], strlen(plain[i])) == 0) return true;
+  return false;
+}
+
+/* Who speaks TLS hangs up without a word, or answers with an alert, which a reader of HTTP takes for HTTP/0.9, or says in plain HTTP, with
+ * 400, what it would have liked to hear. */
+static const char *try_tls(const call_target *target, const call_trouble *why) {
+  if (!is_plain(target->url)) return NULL;
+  if (contains(why->what, "HTTP/0.9"))
+    return "it speaks TLS here: https:// in place of http:// (wss:// of ws://, tls:// of tcp://)";
+  if (http_status_of(why) == 400 && contains(why->what, "speaks neither Streamable HTTP"))
+    return "does it speak TLS here (https://)? is the path right? MCP servers are often at /mcp; "
+           "--profile jsonrpc is for one without MCP";
+  bool silent = contains(why->what, "Empty reply") ||
+                (!why->sent && why->what &&
+                 (strcmp(why->what, idem_status_text(IDEM_E_CLOSED)) == 0 ||
+                  contains(why->what, "the peer ended its side")));
+  return silent && !why->stray_len
+             ? "it hung up without a word; if it speaks TLS here: https:// in place of http:// "
+               "(wss:// of ws://, tls:// of tcp://)"
+             : NULL;
+}
+
+static const char *try_url(const call_target *target, const call_trouble *why) {
   int http_status = http_status_of(why);
+  const char *tls = try_tls(target, why);
+  if (tls) return tls;
   if (http_status == 404 || http_status == 405)
     return "is the path right? MCP servers are often at /mcp, older ones at /sse";
   if (contains(why->what, "neither JSON nor an event stream"))
@@ -97,7 +125,7 @@ static const char *advice(const call_target *target, const call_trouble *why) {
     return "an answer has the id of its request, of the same type; --raw shows both";
   if (why->status == IDEM_E_TIMEOUT)
     return "--timeout TIME waits longer; --raw shows how far it came";
-  return target->argv ? try_command(why) : try_url(why);
+  return target->argv ? try_command(why) : try_url(target, why);
 }
 
 /* --------------------------------------------------------------------- what is said */
