@@ -10,7 +10,9 @@
 #include <unistd.h>
 
 #define MOST_ARGUMENTS 12u
-#define NAME_WIDTH 28u
+#define LEAST_COLUMN                                                                               \
+  31u /* where descriptions begin, at least and at most; longer names push theirs */
+#define MOST_COLUMN 48u
 
 void look_init(call_look *self) {
   *self = (call_look){.doc = yyjson_mut_doc_new(NULL)};
@@ -61,7 +63,8 @@ static void print_as_json(const call_look *self, call_printer *printer,
 
 typedef struct table {
   FILE *out;
-  size_t width; /* of a line; descriptions are cut to it */
+  size_t width;  /* of a line; descriptions are cut to it */
+  size_t column; /* where they begin */
 } table;
 
 static void put_value(text *out, yyjson_mut_val *value, size_t max) {
@@ -114,25 +117,50 @@ static void put_prompt_arguments(text *out, yyjson_mut_val *prompt) {
   }
 }
 
-static void put_about(const table *self, text *line, yyjson_mut_val *item) {
+static yyjson_mut_val *about_of(yyjson_mut_val *item) {
   yyjson_mut_val *about = yyjson_mut_obj_get(item, "description");
   if (!yyjson_mut_is_str(about)) about = yyjson_mut_obj_get(item, "title");
-  if (!yyjson_mut_is_str(about)) return;
-  do text_puts(line, " ");
-  while (line->len < NAME_WIDTH + 2);
+  return yyjson_mut_is_str(about) ? about : NULL;
+}
+
+/* Its first line, as far as it fits. */
+static void put_about(const table *self, text *line, yyjson_mut_val *about) {
+  const char *words = yyjson_mut_get_str(about);
+  if (!words) return;
   text_puts(line, " ");
-  size_t room = self->width > line->len + 24 ? self->width - line->len - 4 : 20;
-  put_value(line, about, room);
+  text_pad(line, 0, self->column);
+  size_t taken = text_width(line->data, line->len);
+  size_t room = self->width > taken + 20 ? self->width - taken : 20;
+  text_escape_fit(line, words, strcspn(words, "\r\n"), room);
+}
+
+/* What is typed for it. */
+static void put_call(text *line, idem_mcp_list_kind kind, yyjson_mut_val *item) {
+  static const char *const names[LOOK_LISTS] = {"name", "uri", "uriTemplate", "name"};
+  text_puts(line, "  ");
+  put_value(line, yyjson_mut_obj_get(item, names[kind]), 200);
+  if (kind == IDEM_MCP_TOOLS) put_arguments(line, item);
+  if (kind == IDEM_MCP_PROMPTS) put_prompt_arguments(line, item);
+}
+
+/* So wide that all descriptions stand one below the other, but for those of few long names. */
+static void widen(table *self, idem_mcp_list_kind kind, yyjson_mut_val *items) {
+  size_t i, count;
+  yyjson_mut_val *one;
+  if (!yyjson_mut_is_arr(items)) return;
+  yyjson_mut_arr_foreach(items, i, count, one) {
+    text line = {.data = NULL};
+    put_call(&line, kind, one);
+    size_t wanted = text_width(line.data, line.len) + 2;
+    if (about_of(one) && wanted > self->column && wanted <= MOST_COLUMN) self->column = wanted;
+    text_free(&line);
+  }
 }
 
 static void put_item(const table *self, idem_mcp_list_kind kind, yyjson_mut_val *item) {
-  static const char *const names[LOOK_LISTS] = {"name", "uri", "uriTemplate", "name"};
   text line = {.data = NULL};
-  text_puts(&line, "  ");
-  put_value(&line, yyjson_mut_obj_get(item, names[kind]), 200);
-  if (kind == IDEM_MCP_TOOLS) put_arguments(&line, item);
-  if (kind == IDEM_MCP_PROMPTS) put_prompt_arguments(&line, item);
-  put_about(self, &line, item);
+  put_call(&line, kind, item);
+  put_about(self, &line, about_of(item));
   fprintf(self->out, "%s\n", line.data);
   text_free(&line);
 }
@@ -185,7 +213,8 @@ static size_t line_width(bool is_terminal) {
 
 void look_print(const call_look *self, call_printer *printer, const idem_mcp_client *client,
                 const char *transport) {
-  table made = {.out = printer->out, .width = line_width(printer->terminal)};
+  table made = {
+      .out = printer->out, .width = line_width(printer->terminal), .column = LEAST_COLUMN};
   size_t all = 0;
   if (printer->options->json) {
     print_as_json(self, printer, client);
@@ -193,6 +222,7 @@ void look_print(const call_look *self, call_printer *printer, const idem_mcp_cli
   }
   put_server(&made, client, transport);
   put_instructions(&made, client);
+  for (size_t i = 0; i < LOOK_LISTS; i++) widen(&made, (idem_mcp_list_kind)i, self->lists[i]);
   for (size_t i = 0; i < LOOK_LISTS; i++) {
     put_list(&made, (idem_mcp_list_kind)i, self->lists[i]);
     all += yyjson_mut_arr_size(self->lists[i]);

@@ -30,6 +30,13 @@ void text_escape(text *self, const char *data, size_t len, text_form form);
 /* At most `max` bytes of it, what is hidden hidden, then "...". */
 void text_escape_cut(text *self, const char *data, size_t len, size_t max);
 
+/* How many columns of a terminal it takes, escaped as it is. */
+size_t text_width(const char *data, size_t len);
+/* As text_escape_cut, by columns: "..." is counted, too. */
+void text_escape_fit(text *self, const char *data, size_t len, size_t columns);
+/* One blank at least, then up to that column of what begins at byte `from`. */
+void text_pad(text *self, size_t from, size_t column);
+
 /* What a log keeps secret is hidden from now on in all that is said to people: lines, and whatever goes to stderr. NULL: nothing is. */
 void text_hide_by(const idem_log *log);
 void text_put_hidden(text *self, const char *data, size_t len);

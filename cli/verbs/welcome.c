@@ -10,12 +10,14 @@
 #define OTHER_LINES 14u /* that are not names */
 #define ASK_LINES 2u    /* and where there is something to ask */
 #define LEAST_NAMES 5u
-#define NAME_WIDTH 20
+#define LEAST_WIDTH 20u /* of the column of names */
+#define MOST_WIDTH 40u  /* a longer one pushes what is said of it */
 
 typedef struct page {
   FILE *out;
   size_t lines; /* names that are still shown */
   size_t width;
+  size_t name_width;
   size_t left_out;
 } page;
 
@@ -38,28 +40,41 @@ static void put_name(page *self, const char *name, const char *about) {
     return;
   }
   self->lines--;
-  fprintf(self->out, "  %-*.64s ", NAME_WIDTH, name);
-  size_t taken = strlen(name) > NAME_WIDTH ? strlen(name) + 3 : NAME_WIDTH + 3;
+  fprintf(self->out, "  %-*s ", (int)self->name_width, name);
+  size_t len = strlen(name), taken = (len > self->name_width ? len : self->name_width) + 3;
   if (about) put_line(self, about, self->width > taken + 20 ? self->width - taken : 20);
   fputc('\n', self->out);
 }
 
-static void put_names(page *self, const serve_config *config) {
+static void widen(page *self, const char *name, const char *about) {
+  size_t len = strlen(name);
+  if (about && len > self->name_width && len <= MOST_WIDTH) self->name_width = len;
+}
+
+/* Everything that has a name, in order. */
+static void each_name(page *self, const serve_config *config,
+                      void (*see)(page *self, const char *name, const char *about)) {
   char uri[160];
   for (size_t i = 0; i < config->shown_count; i++) {
     const tool_config *tool = &config->tools[i];
-    put_name(self, tool->name, tool->description ? tool->description : tool->title);
+    see(self, tool->name, tool->description ? tool->description : tool->title);
   }
   for (size_t i = 0; i < config->resource_count; i++) {
     const resource_config *one = &config->resources[i];
-    snprintf(uri, sizeof uri, "idem://%.100s%s", one->name, one->is_directory ? "/..." : "");
-    put_name(self, uri, one->description ? one->description : one->title);
+    snprintf(uri, sizeof uri, "idem://%.128s%s", one->name, one->is_directory ? "/..." : "");
+    see(self, uri, one->description ? one->description : one->title);
   }
   for (size_t i = 0; i < config->prompt_count; i++) {
     const prompt_config *one = &config->prompts[i];
-    snprintf(uri, sizeof uri, "%.100s (prompt)", one->name);
-    put_name(self, uri, one->description ? one->description : one->title);
+    snprintf(uri, sizeof uri, "%.128s (prompt)", one->name);
+    see(self, uri, one->description ? one->description : one->title);
   }
+}
+
+static void put_names(page *self, const serve_config *config) {
+  self->name_width = LEAST_WIDTH;
+  each_name(self, config, widen);
+  each_name(self, config, put_name);
   if (self->left_out) fprintf(self->out, "  and %zu more: idem list\n", self->left_out);
 }
 

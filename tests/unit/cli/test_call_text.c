@@ -70,6 +70,43 @@ static void a_cut_never_splits_an_escape(void **state) {
   text_free(&made);
 }
 
+static void columns_are_those_of_a_terminal(void **state) {
+  (void)state;
+  assert_int_equal(text_width("abc", 3), 3);
+  assert_int_equal(text_width("gr\xc3\xbc\xc3\x9f", 6), 4);
+  assert_int_equal(text_width("\xe4\xbd\xa0\xe5\xa5\xbd", 6), 4); /* two letters of two columns */
+  assert_int_equal(text_width("e\xcc\x81", 3), 1);                /* e and the accent on it */
+  assert_int_equal(text_width("\xf0\x9f\x9a\x80\xe2", 5), 3); /* cut off: no byte beyond is read */
+}
+
+static void fits(const char *given, size_t columns, const char *expected) {
+  text made = {.data = NULL};
+  text_escape_fit(&made, given, strlen(given), columns);
+  assert_string_equal(made.data, expected);
+  assert_true(text_width(made.data, made.len) <= columns);
+  text_free(&made);
+}
+
+static void a_text_is_cut_to_its_columns(void **state) {
+  (void)state;
+  fits("abcdef", 6, "abcdef");
+  fits("abcdefg", 6, "abc...");
+  fits("\xe4\xbd\xa0\xe5\xa5\xbd", 4, "\xe4\xbd\xa0\xe5\xa5\xbd");
+  fits("\xe4\xbd\xa0\xe5\xa5\xbd\xe4\xbd\xa0", 5, "\xe4\xbd\xa0...");
+  fits("\xc3\xbc\xc3\xbc\xc3\xbc\xc3\xbc", 4, "\xc3\xbc\xc3\xbc\xc3\xbc\xc3\xbc");
+}
+
+static void what_follows_begins_at_its_column(void **state) {
+  (void)state;
+  text made = {.data = NULL};
+  text_puts(&made, "\n\xe4\xbd\xa0");
+  text_pad(&made, 1, 4);
+  assert_string_equal(made.data, "\n\xe4\xbd\xa0  ");
+  text_pad(&made, 1, 4); /* past it: one blank all the same */
+  assert_int_equal(made.len, 7);
+  text_free(&made);
+}
+
 static void expect_bytes(const char *base64, size_t len, const char *bytes, size_t count) {
   text back = {.data = NULL};
   assert_true(text_base64(&back, base64, len));
@@ -112,6 +149,9 @@ int main(void) {
       cmocka_unit_test(line_ends_stay_where_lines_are_meant),
       cmocka_unit_test(what_is_no_utf8_is_shown_as_bytes),
       cmocka_unit_test(a_cut_never_splits_an_escape),
+      cmocka_unit_test(columns_are_those_of_a_terminal),
+      cmocka_unit_test(a_text_is_cut_to_its_columns),
+      cmocka_unit_test(what_follows_begins_at_its_column),
       cmocka_unit_test(base64_comes_back),
       cmocka_unit_test(careless_base64_is_read_and_what_is_none_is_not),
   };
