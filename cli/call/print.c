@@ -29,10 +29,10 @@ static bool is_type(yyjson_val *object, const char *type) {
   return yyjson_equals_str(yyjson_obj_get(object, "type"), type);
 }
 
-/* A text is a line at least. */
+/* A text ends its line; an empty one has none. */
 static void put_text(FILE *out, const char *data, size_t len) {
   text_show(out, data, len);
-  if (!len || data[len - 1] != '\n') fputc('\n', out);
+  if (len && data[len - 1] != '\n') fputc('\n', out);
 }
 
 static void put_json(call_printer *self, yyjson_val *value) {
@@ -325,6 +325,11 @@ static bool messages_have_bytes(yyjson_val *messages) {
   return false;
 }
 
+static bool is_empty_text(yyjson_val *content) {
+  if (yyjson_is_arr(content)) return yyjson_arr_size(content) == 0;
+  return is_type(content, "text") && yyjson_equals_str(yyjson_obj_get(content, "text"), "");
+}
+
 void print_prompt(call_printer *self, yyjson_val *result) {
   yyjson_val *messages = yyjson_obj_get(result, "messages"), *one;
   yyjson_arr_iter at;
@@ -338,12 +343,18 @@ void print_prompt(call_printer *self, yyjson_val *result) {
     const char *role = member_text(one, "role", &len);
     yyjson_val *content = yyjson_obj_get(one, "content");
     if (role) text_show_line(self->out, role, len, 40);
-    fputs(": ", self->out);
+    fputs(is_empty_text(content) ? ":\n" : ": ", self->out);
     if (yyjson_is_arr(content))
       put_blocks(self, content);
     else
       put_block(self, content);
   }
+}
+
+/* One a line, whatever it is. */
+static void put_value(FILE *out, const char *data, size_t len) {
+  put_text(out, data, len);
+  if (!len) fputc('\n', out);
 }
 
 void print_completion(call_printer *self, yyjson_val *result) {
@@ -355,5 +366,5 @@ void print_completion(call_printer *self, yyjson_val *result) {
     return;
   }
   while ((one = yyjson_arr_iter_next(&at)))
-    if (yyjson_is_str(one)) put_text(self->out, yyjson_get_str(one), yyjson_get_len(one));
+    if (yyjson_is_str(one)) put_value(self->out, yyjson_get_str(one), yyjson_get_len(one));
 }

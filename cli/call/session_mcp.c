@@ -2,6 +2,7 @@
  * is heard meanwhile session_mcp_hear.c.
  * With a fresh cache a tool is called at once; its schema has then accepted the arguments before anything is sent. */
 #include "session_mcp.h"
+#include "usage.h"
 
 #include "config/memory.h"
 
@@ -130,9 +131,10 @@ static bool make_arguments(call_session *self, yyjson_val *tool, text *why) {
   return fine;
 }
 
-static void refuse_arguments(call_session *self, text *why) {
+static void refuse_arguments(call_session *self, yyjson_val *tool, text *why) {
   char *rest, *line = strtok_r(why->data, "\n", &rest);
   for (; line; line = strtok_r(NULL, "\n", &rest)) call_say("%s", line);
+  usage_show(stderr, tool);
   session_end(self, CALL_ASKED_WRONGLY);
 }
 
@@ -188,7 +190,7 @@ static void on_tools(idem_mcp_client *client, const idem_mcp_result *result, voi
   if (!tool && !session_knock(self, result->items))
     session_unknown_tool(self, result->items);
   else if (tool && !make_arguments(self, tool, &why))
-    refuse_arguments(self, &why);
+    refuse_arguments(self, tool, &why);
   else if (tool)
     call_tool(self);
   text_free(&why);
@@ -212,7 +214,7 @@ static void on_tools_again(idem_mcp_client *client, const idem_mcp_result *resul
   if (result->status == IDEM_OK && !tool)
     session_unknown_tool(self, result->items);
   else if (tool && !make_arguments(self, tool, &why))
-    refuse_arguments(self, &why);
+    refuse_arguments(self, tool, &why);
   else if (tool && session_may_call_again(self, yyjson_obj_get(tool, "inputSchema")))
     call_tool(self);
   else
