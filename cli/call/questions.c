@@ -36,9 +36,11 @@ static bool read_answers(call_questions *self, const char *path) {
       path, YYJSON_READ_ALLOW_COMMENTS | YYJSON_READ_ALLOW_TRAILING_COMMAS, NULL, &fault);
   yyjson_val *root = yyjson_doc_get_root(self->answers);
   if (yyjson_is_obj(root) || yyjson_is_arr(root)) return true;
-  call_say("%s: %s", path,
-           root ? "answers are an object of fields, or a list of answers one after the other"
-                : fault.msg);
+  call_say(
+      "%s: %s", path,
+      root ? "answers are an object of fields, {\"name\": \"Ada\"}, or a list with one for each "
+             "question: an object, \"accept\", \"decline\" or \"cancel\""
+           : fault.msg);
   return false;
 }
 
