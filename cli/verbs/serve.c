@@ -8,6 +8,8 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* ------------------------------------------------------------------------- serving */
 
@@ -20,15 +22,31 @@ static bool welcomes(const serve_options *options) {
 static void announce(const serve_options *options, const service *self) {
   char counts[CONFIG_COUNTS];
   bool welcomed = welcomes(options);
-  if (welcomed)
-    welcome(stderr, self->current, options->path, options);
-  else
+  if (!welcomed)
     idem_logf(self->log, IDEM_LOG_INFO, "configuration read", "%s",
               config_counts(&self->current->config, counts));
   if (options->ignores_input)
     idem_logf(self->log, IDEM_LOG_WARN, "stdin is not read",
               "it is no pipe; --stdio serves what is in it");
   confinement_say(&self->current->bounds, self->log, welcomed);
+}
+
+/* Where it really listens; the ports are known by then. */
+static struct {
+  char *urls[SERVE_URLS];
+  size_t count;
+} listening;
+
+/* Who is welcomed finds somebody at home: every address is taken by then. */
+static void on_listening(const char *url, void *user) {
+  const service *self = user;
+  serve_options shown = *self->options;
+  service_on_listening(url, user);
+  if (!welcomes(self->options) || !(listening.urls[listening.count] = strdup(url))) return;
+  if (++listening.count < shown.url_count) return;
+  memcpy(shown.urls, listening.urls, sizeof shown.urls);
+  welcome(stderr, self->current, shown.path, &shown);
+  while (listening.count) free(listening.urls[--listening.count]);
 }
 
 static idem_http_opts http_of(const serve_options *options, const service *self) {
@@ -59,7 +77,7 @@ static int serve(const serve_options *options, service *self) {
                           .max_connections = options->max_connections,
                           .client_connections = options->client_connections,
                           .on_loop = service_on_loop,
-                          .on_listening = service_on_listening,
+                          .on_listening = on_listening,
                           .on_hangup = service_on_hangup,
                           .user = self};
   return idem_run((const char *const *)options->urls, options->url_count, &opts);

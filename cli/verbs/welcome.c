@@ -80,12 +80,6 @@ static void put_names(page *self, const serve_config *config) {
 
 /* ----------------------------------------------------------------------- addresses */
 
-/* A port of 0 is known once it is taken, and told then. */
-static bool is_open_port(const char *url) {
-  const char *colon = strrchr(url, ':');
-  return colon && colon[1] == '0' && (colon[2] == '/' || !colon[2]);
-}
-
 static const char *web_url(const serve_options *options) {
   for (size_t i = 0; options && i < options->url_count; i++)
     if (strncmp(options->urls[i], "http", 4) == 0) return options->urls[i];
@@ -94,8 +88,7 @@ static const char *web_url(const serve_options *options) {
 
 static void put_addresses(const page *self, const serve_options *options) {
   for (size_t i = 0; options && i < options->url_count; i++)
-    fprintf(self->out, "at        %s%s\n", options->urls[i],
-            is_open_port(options->urls[i]) ? " (any free port, told below)" : "");
+    fprintf(self->out, "at        %s\n", options->urls[i]);
 }
 
 /* ----------------------------------------------------------------------- settings */
@@ -151,7 +144,7 @@ static void put_settings(const page *self, const serve_config *config, const cha
   char storage[8192];
   idem_buf text;
   const char *url = web_url(options);
-  if (options && (options->profile != IDEM_PROFILE_MCP || (url && is_open_port(url)))) return;
+  if (options && options->profile != IDEM_PROFILE_MCP) return;
   idem_buf_fixed(&text, storage, sizeof storage);
   idem_buf_puts(&text, "settings  {\"mcpServers\": {");
   put_string(&text, config->name);
@@ -199,12 +192,6 @@ static void put_try(const page *self, const serve_config *config, const char *pa
   fputc('\n', self->out);
 }
 
-/* NULL: nothing that a shell could ask, or it is not known yet. */
-static const char *ask_url(const serve_options *options) {
-  const char *url = web_url(options);
-  return url && !is_open_port(url) ? url : NULL;
-}
-
 static void put_curl(const page *self, const serve_options *options, const char *url) {
   static const char plain[] = " -d '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"%s\"}'\n";
   fprintf(self->out, "ask       curl %s -H 'Content-Type: application/json'", url);
@@ -214,7 +201,7 @@ static void put_curl(const page *self, const serve_options *options, const char 
 
 /* What can be pasted into a shell, and is answered. */
 static void put_ask(const page *self, const serve_options *options) {
-  const char *url = ask_url(options);
+  const char *url = web_url(options);
   if (!url) return;
   if (options->profile != IDEM_PROFILE_MCP) {
     put_curl(self, options, url);
@@ -238,7 +225,7 @@ static page open_page(FILE *out, size_t others) {
 
 void welcome(FILE *out, const edition *served, const char *path, const serve_options *options) {
   const serve_config *config = &served->config;
-  page self = open_page(out, OTHER_LINES + (ask_url(options) ? ASK_LINES : 0));
+  page self = open_page(out, OTHER_LINES + (web_url(options) ? ASK_LINES : 0));
   char counts[CONFIG_COUNTS], bounds[CONFINE_BRIEF];
   put_line(&self, config->title ? config->title : config->name, self.width);
   fprintf(out, ": %s\n\n", config_counts(config, counts));
