@@ -28,6 +28,7 @@ static void announce(const serve_options *options, const service *self) {
   if (options->ignores_input)
     idem_logf(self->log, IDEM_LOG_WARN, "stdin is not read",
               "it is no pipe; --stdio serves what is in it");
+  serve_auth_warn(options, self->log);
   confinement_say(&self->current->bounds, self->log, welcomed);
 }
 

@@ -39,6 +39,8 @@ typedef struct serve_options {
   serve_list allow_origins;
   serve_list trusted_proxies;
   const char *token_file;
+  unsigned token_mode;   /* of that file */
+  size_t shortest_token; /* in bytes */
   char *token_text;
   const char *store;    /* a URL; NULL: in memory */
   char *store_files[4]; /* of a store: its file and what SQLite puts beside it, or its password's */
@@ -66,6 +68,8 @@ void serve_help(void);
 bool serve_auth_fits(const serve_options *self, const serve_config *config);
 bool serve_auth_may_open(const serve_options *self); /* ... of a file without "auth" */
 void serve_auth_explain(const serve_options *self, const serve_config *config);
+/* Of tokens that are easily had: to the log, or where that is NULL to stderr. */
+void serve_auth_warn(const serve_options *self, idem_log *log);
 
 /* Shows what a call would run; the exit status. */
 int serve_dry_run(const serve_config *config, const char *name, char **given, int count);

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <strings.h>
 
+#define GOOD_TOKEN 16u /* bytes */
+
 static bool refuse(const char *what, const char *why) {
   fprintf(stderr, "idem serve: %s: %s\n", what, why);
   return false;
@@ -119,7 +121,28 @@ static void explain_resource(const serve_options *self, const char *resource) {
           resource, served);
 }
 
+static void warn(idem_log *log, const char *what, const char *why) {
+  if (log)
+    idem_logf(log, IDEM_LOG_WARN, what, "%s", why);
+  else
+    note(what, why);
+}
+
+void serve_auth_warn(const serve_options *self, idem_log *log) {
+  char why[400];
+  if (!self->token_file) return;
+  snprintf(why, sizeof why, "--token-file %.200s has mode %03o: chmod 600", self->token_file,
+           self->token_mode);
+  if (self->token_mode & 07u) warn(log, "every user of this machine can read the tokens", why);
+  snprintf(why, sizeof why,
+           "--token-file %.200s has one of %zu bytes; %zu at least are hard to guess, such as "
+           "openssl rand -hex 16 prints",
+           self->token_file, self->shortest_token, (size_t)GOOD_TOKEN);
+  if (self->shortest_token < GOOD_TOKEN) warn(log, "a token is short", why);
+}
+
 void serve_auth_explain(const serve_options *self, const serve_config *config) {
+  serve_auth_warn(self, NULL);
   if (asks_for_tokens(self, config) && self->exposed && !self->trusted_proxies.count)
     note("tokens would travel in the clear",
          "others than this machine reach an address without TLS; let a proxy with TLS stand before "

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define TOKEN_BYTES 65536
 
@@ -160,8 +161,11 @@ static bool read_tokens(serve_options *self, FILE *file) {
   self->why = "it cannot be read as a text of less than 64 KiB";
   if (ferror(file) || !feof(file) || memchr(self->token_text, 0, len)) return false;
   self->why = "these are too many tokens";
-  for (char *line = strtok(self->token_text, "\r\n"); line; line = strtok(NULL, "\r\n"))
+  for (char *line = strtok(self->token_text, "\r\n"); line; line = strtok(NULL, "\r\n")) {
     if (!add_text(&self->tokens, line)) return false;
+    if (self->tokens.count == 1 || strlen(line) < self->shortest_token)
+      self->shortest_token = strlen(line);
+  }
   return true;
 }
 
@@ -172,6 +176,8 @@ static bool set_token_file(serve_options *self, const char *value) {
   FILE *file = regular_file_open_secret(value, &self->why);
   if (!file) return false;
   self->token_file = value;
+  struct stat about;
+  if (fstat(fileno(file), &about) == 0) self->token_mode = about.st_mode & 07777u;
   bool whole = read_tokens(self, file);
   fclose(file);
   if (whole && !self->tokens.count) self->why = "there is no token in it";
@@ -180,6 +186,9 @@ static bool set_token_file(serve_options *self, const char *value) {
 
 static bool set_store(serve_options *self, const char *value) {
   self->store = value;
+  self->why =
+      "this flag wants memory:, sqlite:/PATH/FILE, redis://HOST:6379, rediss://HOST (TLS) or "
+      "redis+unix:/PATH/SOCKET";
   static const char *const kinds[] = {"sqlite:", "redis://", "rediss://", "redis+unix:"};
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
     if (strncmp(value, kinds[i], strlen(kinds[i])) == 0 && value[strlen(kinds[i])]) return true;
@@ -306,8 +315,14 @@ static const serve_flag flags[] = {
     {NULL, "--session-in-flight", "N", "calls under way, of one session (1024)",
      set_session_in_flight},
     {NULL, "--first-ms", "N", "until a connection must say something (10000)", set_first},
-    {"what is kept", "--store", "memory:|sqlite:PATH|redis://HOST",
-     "where sessions and tasks are kept (memory:)", set_store},
+    {"what is kept", "--store", "URL",
+     "where sessions, tasks and keys are kept (memory:)\n"
+     "memory:                      in this process\n"
+     "sqlite:/var/lib/idem/s.db    in a file, for the processes of this machine\n"
+     "redis://10.0.0.5:6379        in Redis or Valkey, for those of several\n"
+     "rediss://redis.example.org   the same behind TLS\n"
+     "redis+unix:/run/redis.sock   the same by a socket",
+     set_store},
     {NULL, "--key-ms", "N", "for how long the answer of a call with a key (86400000)", set_key},
     {NULL, "--lease-ms", "N", "until a process that is silent is taken for dead (10000)",
      set_lease},
@@ -327,13 +342,20 @@ static const serve_flag flags[] = {
 };
 #define FLAG_COUNT (sizeof flags / sizeof *flags)
 
+/* Further lines of it stand below the first. */
+static void put_about(const char *left, const char *about) {
+  for (const char *end; (end = strchr(about, '\n')); about = end + 1, left = "")
+    printf("  %-34s %.*s\n", left, (int)(end - about), about);
+  printf("  %-34s %s\n", left, about);
+}
+
 void serve_options_help(void) {
   for (size_t i = 0; i < FLAG_COUNT; i++) {
     char left[64];
     const serve_flag *one = &flags[i];
     if (one->heading) printf("\n%s:\n", one->heading);
     snprintf(left, sizeof left, "%s %s", one->name, one->value ? one->value : "");
-    printf("  %-34s %s\n", left, one->about);
+    put_about(left, one->about);
   }
   printf("  %-34s %s\n", "-h, --help", "this text");
 }

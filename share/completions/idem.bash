@@ -47,7 +47,7 @@ _idem_serve() {
     --unix | --token-file) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
     --allow-host | --allow-origin | --trusted-proxy) ;;
     --rate-limit | --max-connections | --client-connections | --max-sessions | --max-in-flight | --client-in-flight | --session-in-flight | --first-ms | --key-ms | --lease-ms | --drain-ms | --grace-ms) ;;
-    --store) mapfile -t COMPREPLY < <(compgen -W "memory: sqlite: redis://" -- "$current") ;;
+    --store) mapfile -t COMPREPLY < <(compgen -W "memory: sqlite: redis:// rediss:// redis+unix:" -- "$current") ;;
     --client-header) mapfile -t COMPREPLY < <(compgen -W "X-Forwarded-For Forwarded" -- "$current") ;;
     --dry-run) _idem_dry_run ;;
     *)
