@@ -108,6 +108,8 @@ static void answer_rows(idem_request *request, query_job *self) {
   bool built = status == IDEM_OK && doc && structured &&
                yyjson_mut_obj_add_uint(doc, structured, "row_count", self->row_count) &&
                yyjson_mut_obj_add_bool(doc, structured, "truncated", self->truncated) &&
+               (!self->tool->may_write ||
+                yyjson_mut_obj_add_uint(doc, structured, "rows_changed", self->rows_changed)) &&
                idem_content_text(doc, content, self->table.data, self->table.len);
   if (!built)
     reply_no_memory(request, self->tool);

@@ -16,7 +16,7 @@ typedef struct query_job {
   yyjson_doc *copied;     /* the arguments of a job that outlives its call */
   yyjson_val *arguments;
   char *principal;        /* who asks, of a query that wants to know; else NULL */
-  yyjson_mut_doc *result; /* {"rows": [...], "row_count": n, "truncated": false} */
+  yyjson_mut_doc *result; /* {"rows": [...], "row_count": n, "truncated": false}, "rows_changed" */
   yyjson_mut_val *root;
   yyjson_mut_val *rows;
   idem_buf table;
@@ -31,6 +31,7 @@ typedef struct query_job {
   bool truncated;
   int code; /* what SQLite said last */
   size_t row_count;
+  size_t rows_changed; /* of a tool that may write */
   size_t bytes;
   char fault[256]; /* empty: it went well */
 } query_job;

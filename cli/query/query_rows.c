@@ -6,14 +6,44 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int bind_value(sqlite3_stmt *statement, int at, yyjson_val *value) {
+/* What the tool's definition says of an argument. */
+static yyjson_val *argument_of(const tool_config *tool, const char *name) {
+  yyjson_val *args = yyjson_obj_get(tool->definition, "args"), *key, *value;
+  size_t i, max, len = strlen(name);
+  if (!args)
+    return yyjson_obj_get(yyjson_obj_get(yyjson_obj_get(tool->definition, "input"), "properties"),
+                          name);
+  idem_each_member(args, i, max, key, value) {
+    const char *given = yyjson_get_str(key);
+    bool whole = yyjson_get_len(key) == len;
+    if ((whole || (yyjson_get_len(key) == len + 1 && given[len] == '?')) &&
+        memcmp(given, name, len) == 0)
+      return value;
+  }
+  return NULL;
+}
+
+/* 1.0 and 1e3 are integers to a schema; to SQLite 1.0 is a number of another kind, which a text of it shows. */
+static bool is_integer(const tool_config *tool, const char *name, double number) {
+  if (!(fabs(number) < 9007199254740992.0) || number != floor(number)) return false;
+  yyjson_val *said = argument_of(tool, name);
+  return yyjson_equals_str(yyjson_is_str(said) ? said : yyjson_obj_get(said, "type"), "integer");
+}
+
+static int bind_real(const tool_config *tool, sqlite3_stmt *statement, int at, double number) {
+  if (is_integer(tool, sqlite3_bind_parameter_name(statement, at) + 1, number))
+    return sqlite3_bind_int64(statement, at, (sqlite3_int64)number);
+  return sqlite3_bind_double(statement, at, number);
+}
+
+static int bind_value(const tool_config *tool, sqlite3_stmt *statement, int at, yyjson_val *value) {
   switch (yyjson_get_type(value)) {
   case YYJSON_TYPE_STR:
     return sqlite3_bind_text64(statement, at, yyjson_get_str(value), yyjson_get_len(value),
                                SQLITE_TRANSIENT, SQLITE_UTF8);
   case YYJSON_TYPE_BOOL: return sqlite3_bind_int(statement, at, yyjson_get_bool(value));
   case YYJSON_TYPE_NUM:
-    if (yyjson_is_real(value)) return sqlite3_bind_double(statement, at, yyjson_get_real(value));
+    if (yyjson_is_real(value)) return bind_real(tool, statement, at, yyjson_get_real(value));
     if (yyjson_is_uint(value) && yyjson_get_uint(value) > INT64_MAX)
       return sqlite3_bind_double(statement, at, (double)yyjson_get_uint(value));
     return sqlite3_bind_int64(statement, at, yyjson_get_sint(value));
@@ -33,7 +63,7 @@ bool query_bind(const query_job *self, sqlite3_stmt *statement) {
     const char *name = sqlite3_bind_parameter_name(statement, i) + 1;
     bool caller = self->principal && strcmp(name, "principal") == 0;
     int code = caller ? sqlite3_bind_text(statement, i, self->principal, -1, SQLITE_TRANSIENT)
-                      : bind_value(statement, i, yyjson_obj_get(self->arguments, name));
+                      : bind_value(self->tool, statement, i, yyjson_obj_get(self->arguments, name));
     if (code != SQLITE_OK) return false;
   }
   return true;
@@ -103,6 +133,7 @@ static bool take_row(query_job *self, sqlite3_stmt *statement) {
 
 static bool put_heading(query_job *self, sqlite3_stmt *statement) {
   idem_status status = IDEM_OK;
+  if (!sqlite3_column_count(statement)) return true;
   for (int i = 0; i < sqlite3_column_count(statement) && status == IDEM_OK; i++) {
     const char *name = sqlite3_column_name(statement, i);
     if (i) status = idem_buf_puts(&self->table, " | ");
@@ -115,7 +146,17 @@ static void run_out_of_memory(query_job *self) {
   snprintf(self->fault, sizeof self->fault, "out of memory");
 }
 
+/* What has no columns answers with what it did; without a change SQLite still knows the count of the change before. */
+static bool put_changes(query_job *self, const query_session *session, int before) {
+  int changes = sqlite3_changes(session->database);
+  self->rows_changed = sqlite3_total_changes(session->database) == before ? 0 : (size_t)changes;
+  if (sqlite3_column_count(session->statement)) return true;
+  return idem_buf_printf(&self->table, "%zu row%s changed\n", self->rows_changed,
+                         self->rows_changed == 1 ? "" : "s") == IDEM_OK;
+}
+
 void query_take_rows(query_job *self, const query_session *session) {
+  int before = sqlite3_total_changes(session->database);
   if (!put_heading(self, session->statement)) {
     run_out_of_memory(self);
     return;
@@ -130,6 +171,8 @@ void query_take_rows(query_job *self, const query_session *session) {
     }
   }
   self->locked = self->code == SQLITE_BUSY;
+  if (self->tool->may_write && self->code == SQLITE_DONE && !put_changes(self, session, before))
+    run_out_of_memory(self);
   if (self->code != SQLITE_DONE)
     snprintf(self->fault, sizeof self->fault, "failed: %s", sqlite3_errmsg(session->database));
 }

@@ -157,7 +157,8 @@ static const char *result_schema(const tool_config *tool) {
     "properties" : {
       "rows" : {"type" : "array", "items" : {"type" : "object"}},
       "row_count" : {"type" : "integer", "minimum" : 0},
-      "truncated" : {"type" : "boolean"}
+      "truncated" : {"type" : "boolean"},
+      "rows_changed" : {"type" : "integer", "minimum" : 0}
     },
     "required" : [ "rows", "row_count", "truncated" ]
   });

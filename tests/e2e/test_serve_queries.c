@@ -28,6 +28,14 @@ static const char config[] =
     " \"stored\":{\"database\":\"d.db\",\"query\":\"SELECT a FROM t\"},\n"
     " \"store\":{\"database\":\"d.db\",\"write\":true,\"args\":{\"a\":\"string\"},"
     "\"query\":\"INSERT INTO t VALUES (:a)\"},\n"
+    " \"forget\":{\"database\":\"d.db\",\"write\":true,\"args\":{\"a?\":\"string\"},"
+    "\"query\":\"DELETE FROM t WHERE a LIKE :a || '%'\"},\n"
+    " \"returning\":{\"database\":\"d.db\",\"write\":true,\"args\":{\"a\":\"string\"},"
+    "\"query\":\"INSERT INTO t VALUES (:a) RETURNING a\"},\n"
+    " \"whole\":{\"args\":{\"v?\":\"integer\"},\"script\":\"s.sql\",\"query\":"
+    "\"SELECT typeof(:v) AS t, 'n' || :v AS v\"},\n"
+    " \"whole_too\":{\"input\":{\"type\":\"object\",\"properties\":{\"v\":{\"type\":\"integer\"}}},"
+    "\"script\":\"s.sql\",\"query\":\"SELECT typeof(:v) AS t, 'n' || :v AS v\"},\n"
     " \"writer\":{\"run\":[\"true\"],\"allow\":{\"write\":[\"out\"]}},\n"
     " \"beside\":{\"database\":\"out/d.db\",\"query\":\"SELECT a FROM t\"}}}";
 
@@ -88,6 +96,20 @@ static void values_are_bound_by_their_type(void **state) {
   expect_bound("", "\"t\":\"null\",\"v\":null");
 }
 
+/* To a schema 1.0 is an integer, and so it is to the query of an argument that is said to be one. */
+static void an_integer_is_bound_as_one_however_it_is_written(void **state) {
+  (void)state;
+  static const char *const tools[] = {"whole", "whole_too"};
+  for (size_t i = 0; i < 2; i++) {
+    expect_in(serving_call(&self, tools[i], "{\"v\":7}"), "{\"t\":\"integer\",\"v\":\"n7\"}");
+    expect_in(serving_call(&self, tools[i], "{\"v\":7.0}"), "{\"t\":\"integer\",\"v\":\"n7\"}");
+    expect_in(serving_call(&self, tools[i], "{\"v\":-2e3}"),
+              "{\"t\":\"integer\",\"v\":\"n-2000\"}");
+    expect_in(serving_call(&self, tools[i], "{\"v\":1e300}"), "{\"t\":\"real\",");
+  }
+  expect_bound("7.0", "\"t\":\"real\",\"v\":7.0");
+}
+
 /* What is no text is base64; a cell never breaks its line. */
 static void columns_of_every_type_come_back(void **state) {
   (void)state;
@@ -128,6 +150,22 @@ static void what_is_stored_is_read_and_a_refusal_told(void **state) {
   const char *answer = serving_call(&self, "store", "{\"a\":\"first\"}");
   expect_in(answer, "\"isError\":true");
   expect_in(answer, "the query failed: UNIQUE constraint failed: t.a");
+}
+
+/* A number, also where nothing changed after something did. */
+static void what_changes_rows_says_how_many(void **state) {
+  (void)state;
+  const char *answer = serving_call(&self, "store", "{\"a\":\"x1\"}");
+  expect_in(answer, "\"text\":\"1 row changed\\n\"");
+  expect_in(answer, "\"rows\":[],\"row_count\":0,\"truncated\":false,\"rows_changed\":1}");
+  answer = serving_call(&self, "returning", "{\"a\":\"x2\"}");
+  expect_in(answer, "\"text\":\"a\\nx2\\n\"");
+  expect_in(answer, "\"row_count\":1,\"truncated\":false,\"rows_changed\":1}");
+  answer = serving_call(&self, "forget", "{\"a\":\"x\"}");
+  expect_in(answer, "\"text\":\"2 rows changed\\n\"");
+  expect_in(answer, "\"rows_changed\":2}");
+  expect_in(serving_call(&self, "forget", "{\"a\":\"x\"}"), "\"text\":\"0 rows changed\\n\"");
+  assert_null(strstr(serving_call(&self, "stored", "{}"), "rows_changed"));
 }
 
 /* A program that may write the folder of a database turns it into one that is mapped, and cuts that
@@ -191,6 +229,8 @@ static void a_database_that_is_gone_is_told_and_a_new_one_used(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(values_are_bound_by_their_type),
+      cmocka_unit_test(an_integer_is_bound_as_one_however_it_is_written),
+      cmocka_unit_test(what_changes_rows_says_how_many),
       cmocka_unit_test(columns_of_every_type_come_back),
       cmocka_unit_test(limits_of_rows_and_time_are_told),
       cmocka_unit_test(a_cancelled_query_gives_its_thread_back),
