@@ -402,9 +402,10 @@ static bool counts_anywhere(const interpreter *by) {
 /* The nearest interpreter speaks for its words: behind xargs stands sh -c as well. */
 void config_shell(serve_config *self, yyjson_val *value, const tool_config *tool) {
   shell_check check = {.config = self, .tool = tool, .value = value};
-  if (config_true(value, "unsafe")) return;
   see_run(&check, yyjson_obj_get(value, "run"));
   if (!check.count) return;
+  config_missing(&check);
+  if (config_true(value, "unsafe")) return;
   bool wrapper = config_is_named(WRAPPERS, check.words[0].word);
   bool reader = !wrapper && config_is_named(READERS, check.words[0].word);
   for (size_t i = 0; i < check.count; i++) {

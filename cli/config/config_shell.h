@@ -37,6 +37,10 @@ bool config_is_closed(const shell_check *self, const piece *name);
 void config_refuse_word(shell_check *self, const seen_word *where, const char *way);
 
 void config_started(shell_check *self);
+/* Where the program at this word names what it starts, a program or a script; `count`: nowhere, or it cannot be told. */
+size_t config_started_at(const shell_check *self, size_t at, bool *script);
+/* Notes a program or script that a word names and that is not there. */
+void config_missing(const shell_check *self);
 /* The program at this word; true: it reads what its stdin says as a program. */
 bool config_stdin(shell_check *self, size_t at);
 

@@ -14,6 +14,7 @@ typedef struct starter {
   bool settings;      /* NAME=value may stand before it */
   bool script;
   const char *commands; /* with which it does, and with no other; NULL: it always does */
+  bool image;           /* it starts an image; the word behind that may be a program in it */
 } starter;
 
 /* Words before such a command: docker compose exec, ip netns exec, uv tool run. */
@@ -31,58 +32,59 @@ typedef struct starter {
 static const starter starters[] = {
     {" nohup setsid setpriv valgrind chronic ifne busybox toybox linux32 linux64 tini dumb-init "
      "dbus-run-session systemd-inhibit entr firejail pkexec unbuffer rlwrap ",
-     "", "", NULL, 0, false, false, NULL},
-    {" timeout ", "ks", "", NULL, 1, false, false, NULL},
-    {" nice ", "n", "", NULL, 0, false, false, NULL},
-    {" ionice ", "cn", "pPu", NULL, 0, false, false, NULL},
-    {" choom uclampset ", "nmM", "p", NULL, 0, false, false, NULL},
-    {" taskset chrt ", "TPD", "pm", NULL, 1, false, false, NULL},
-    {" stdbuf ", "ioe", "", NULL, 0, false, false, NULL},
-    {" time ", "fo", "", NULL, 0, false, false, NULL},
-    {" env ", "uCS", "", NULL, 0, true, false, NULL},
-    {" sudo ", "ugCDRTpUrth", "levK", NULL, 0, true, false, NULL},
-    {" doas ", "uC", "L", NULL, 0, false, false, NULL},
-    {" flock ", "wE", "cu", NULL, 1, false, false, NULL},
-    {" chroot gosu su-exec setarch ", "", "", NULL, 1, false, false, NULL},
-    {" strace ltrace ", "aAbDeEFIlnoOpPsSuUwxX", "", NULL, 0, false, false, NULL},
-    {" fakeroot ", "lisb", "", NULL, 0, false, false, NULL},
-    {" prlimit ", "", "p", NULL, 0, false, false, NULL},
+     "", "", NULL, 0, false, false, NULL, false},
+    {" timeout ", "ks", "", NULL, 1, false, false, NULL, false},
+    {" nice ", "n", "", NULL, 0, false, false, NULL, false},
+    {" ionice ", "cn", "pPu", NULL, 0, false, false, NULL, false},
+    {" choom uclampset ", "nmM", "p", NULL, 0, false, false, NULL, false},
+    {" taskset chrt ", "TPD", "pm", NULL, 1, false, false, NULL, false},
+    {" stdbuf ", "ioe", "", NULL, 0, false, false, NULL, false},
+    {" time ", "fo", "", NULL, 0, false, false, NULL, false},
+    {" env ", "uCS", "", NULL, 0, true, false, NULL, false},
+    {" sudo ", "ugCDRTpUrth", "levK", NULL, 0, true, false, NULL, false},
+    {" doas ", "uC", "L", NULL, 0, false, false, NULL, false},
+    {" flock ", "wE", "cu", NULL, 1, false, false, NULL, false},
+    {" chroot gosu su-exec setarch ", "", "", NULL, 1, false, false, NULL, false},
+    {" strace ltrace ", "aAbDeEFIlnoOpPsSuUwxX", "", NULL, 0, false, false, NULL, false},
+    {" fakeroot ", "lisb", "", NULL, 0, false, false, NULL, false},
+    {" prlimit ", "", "p", NULL, 0, false, false, NULL, false},
     {" systemd-run ", "pEuHM", "",
      " --property --setenv --unit --host --machine --slice --description --uid --gid --nice "
      "--working-directory --service-type --on-active --on-boot --on-calendar ",
-     0, false, false, NULL},
-    {" unshare nsenter ", "tSGRw", "", NULL, 0, false, false, NULL},
-    {" xvfb-run ", "nepsfw", "", NULL, 0, false, false, NULL},
-    {" cgexec ", "g", "", NULL, 0, false, false, NULL},
-    {" npx bunx pnpx uvx ", "pc", "", " --package --from --with --python ", 0, false, false, NULL},
-    {" docker podman nerdctl docker-compose ", "Hcfpeuwl", "", BOX_LONGS, 1, false, false,
-     " exec "},
+     0, false, false, NULL, false},
+    {" unshare nsenter ", "tSGRw", "", NULL, 0, false, false, NULL, false},
+    {" xvfb-run ", "nepsfw", "", NULL, 0, false, false, NULL, false},
+    {" cgexec ", "g", "", NULL, 0, false, false, NULL, false},
+    {" npx bunx pnpx uvx ", "pc", "", " --package --from --with --python ", 0, false, false, NULL,
+     false},
+    {" docker podman nerdctl docker-compose ", "Hcfpeuwl", "", BOX_LONGS, 1, false, false, " exec ",
+     false},
     {" docker podman nerdctl docker-compose ", "Hcfpeuwlvhma", "", RUN_LONGS, 0, false, false,
-     " run create "},
-    {" kubectl oc ", "ncfls", "", BOX_LONGS, 1, false, false, " exec "},
-    {" lxc incus multipass ip ", "nT", "", BOX_LONGS, 1, false, false, " exec "},
-    {" flatpak snap toolbox ", "c", "", NULL, 0, false, false, " run "},
-    {" npm pnpm yarn ", "Cw", "", NULL, 0, false, true, " run run-script exec x dlx "},
+     " run create ", true},
+    {" kubectl oc ", "ncfls", "", BOX_LONGS, 1, false, false, " exec ", false},
+    {" lxc incus multipass ip ", "nT", "", BOX_LONGS, 1, false, false, " exec ", false},
+    {" flatpak snap toolbox ", "c", "", NULL, 0, false, false, " run ", false},
+    {" npm pnpm yarn ", "Cw", "", NULL, 0, false, true, " run run-script exec x dlx ", false},
     {" deno ", "c", "", " --config --import-map --cert --seed --location --env-file --ext ", 0,
-     false, true, " run test bench serve eval "},
-    {" bun ", "rc", "", " --cwd --config --env-file --preload ", 0, false, true, " run x "},
+     false, true, " run test bench serve eval ", false},
+    {" bun ", "rc", "", " --cwd --config --env-file --preload ", 0, false, true, " run x ", false},
     {" uv pipx ", "p", "",
      " --with --python --project --directory --env-file --extra --group --from --spec ", 0, false,
-     false, " run "},
-    {" go ", "C", "", " ", 0, false, true, " run generate "},
+     false, " run ", false},
+    {" go ", "C", "", " ", 0, false, true, " run generate ", false},
     {" sh bash dash ash ksh mksh zsh yash fish rbash ", "oO", "cs", " --rcfile --init-file ", 0,
-     false, true, NULL},
-    {" python python2 python3 pypy3 ", "WX", "cm", " ", 0, false, true, NULL},
-    {" perl ", "I", "eE", " ", 0, false, true, NULL},
-    {" ruby ", "rICE", "ec", NULL, 0, false, true, NULL},
-    {" node nodejs tsx ts-node ", "rC", "epc", NULL, 0, false, true, NULL},
-    {" php ", "cdztS", "rlwsBREFi", NULL, 0, false, true, NULL},
-    {" lua luajit ", "el", "", " ", 0, false, true, NULL},
-    {" java ", "", "", " ", 0, false, true, NULL},
-    {" ansible-playbook ", "ieutlM", "", NULL, 0, false, true, NULL},
-    {" crontab ", "u", "lre", " ", 0, false, true, NULL},
+     false, true, NULL, false},
+    {" python python2 python3 pypy3 ", "WX", "cm", " ", 0, false, true, NULL, false},
+    {" perl ", "I", "eE", " ", 0, false, true, NULL, false},
+    {" ruby ", "rICE", "ec", NULL, 0, false, true, NULL, false},
+    {" node nodejs tsx ts-node ", "rC", "epc", NULL, 0, false, true, NULL, false},
+    {" php ", "cdztS", "rlwsBREFi", NULL, 0, false, true, NULL, false},
+    {" lua luajit ", "el", "", " ", 0, false, true, NULL, false},
+    {" java ", "", "", " ", 0, false, true, NULL, false},
+    {" ansible-playbook ", "ieutlM", "", NULL, 0, false, true, NULL, false},
+    {" crontab ", "u", "lre", " ", 0, false, true, NULL, false},
     {" tclsh expect Rscript osascript julia octave guile groovy elixir racket gnuplot ", "", "ec",
-     NULL, 0, false, true, NULL},
+     NULL, 0, false, true, NULL, false},
 };
 
 /* Flags behind which stands a script, a settings file that may name programs, or code to load. */
@@ -233,5 +235,18 @@ void config_started(shell_check *self) {
     at = plain_at(self, from, by, by->own);
     refuse(self, at, by->script);
     if (by->script || (at < self->count && config_name_in(self->words[at].word))) return;
+    if (by->image) at++; /* a value there may be a word for what the image itself starts */
   }
+}
+
+size_t config_started_at(const shell_check *self, size_t at, bool *script) {
+  size_t from;
+  const starter *by = starter_of(self, at, &from);
+  if (!by || by->commands) return self->count;
+  size_t found = plain_at(self, from, by, by->own);
+  size_t len = 0;
+  const char *before =
+      found < self->count ? config_beginning(self->words[found - 1].word, &len) : "";
+  *script = by->script;
+  return len > 2 && may_take_next(by, before, len) ? self->count : found;
 }

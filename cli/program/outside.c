@@ -50,12 +50,27 @@ static bool read_first_line(const char *path, char line[FIRST_LINE + 1]) {
   return strncmp(line, "#!", 2) == 0;
 }
 
-/* Who runs the script, by way of env, too; NULL: nobody can tell. */
-static const char *interpreter_in(serve_config *self, char *line) {
+/* Who runs the script, by way of env, too; NULL: nobody can tell. *name is what its first line calls that. */
+static const char *interpreter_in(serve_config *self, char *line, const char **name) {
   char *rest, *first = strtok_r(line + 2, " \t", &rest);
+  *name = first;
   if (!first || !is_last(first, "env")) return first;
-  const char *name = strtok_r(NULL, " \t", &rest);
-  return name && !strpbrk(name, "/=-") ? config_search_path(self, name) : NULL;
+  *name = strtok_r(NULL, " \t", &rest);
+  if (!*name || **name == '-' || strpbrk(*name, "/=")) *name = NULL;
+  return *name ? config_search_path(self, *name) : NULL;
+}
+
+/* The kernel says "No such file or directory" of the script then, which is there. */
+static void note_missing(serve_config *self, const tool_config *tool, const char *name) {
+  yyjson_val *first = yyjson_arr_get_first(yyjson_obj_get(tool->definition, "run"));
+  bool windows = name[strcspn(name, "\r")] != 0;
+  source_note(&self->source, first,
+              windows
+                  ? "tool %s: the first line of %s, \"#!%.*s\", ends in a carriage return, and a "
+                    "call would fail: save the file with Unix line ends"
+                  : "tool %s: %s is run by %.*s, which is not there, and a call would fail: "
+                    "install it or change the first line",
+              tool->name, yyjson_get_str(first), (int)strcspn(name, "\r"), name);
 }
 
 static void note(serve_config *self, const tool_config *tool, const char *path, const char *how) {
@@ -93,6 +108,8 @@ void bounds_note_outside(serve_config *self, const tool_config *tool) {
     note(self, tool, real, "is");
     return;
   }
-  const char *by = script ? interpreter_in(self, line) : NULL;
-  if (by && realpath(by, real) && !may_run(tool, real)) note(self, tool, real, "is run by");
+  const char *name = NULL, *by = script ? interpreter_in(self, line, &name) : NULL;
+  bool there = by && realpath(by, real);
+  if (there && !may_run(tool, real)) note(self, tool, real, "is run by");
+  if (!there && name) note_missing(self, tool, name);
 }
