@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define SCRIPT_MAX ((size_t)1 << 20)
 
@@ -31,14 +32,32 @@ static const char *short_schema(yyjson_val *value) {
   return NULL;
 }
 
+/* What other languages call them. */
+static const char *meant_by(const char *name) {
+  static const char *const rows[][2] = {
+      {"int", "integer"},      {"int32", "integer"},  {"int64", "integer"}, {"long", "integer"},
+      {"str", "string"},       {"text", "string"},    {"bool", "boolean"},  {"float", "number"},
+      {"double", "number"},    {"decimal", "number"}, {"list", "string[]"}, {"array", "string[]"},
+      {"strings", "string[]"}, {"str[]", "string[]"},
+  };
+  const char *names[SHORT_TYPES];
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (strcasecmp(rows[i][0], name) == 0) return rows[i][1];
+  for (size_t i = 0; i < SHORT_TYPES; i++) names[i] = short_types[i].name;
+  return idem_schema_suggest(name, strlen(name), names, SHORT_TYPES);
+}
+
 static void check_types(serve_config *self, yyjson_val *args) {
   yyjson_val *key, *value;
   size_t i, max;
   idem_each_member(args, i, max, key, value) {
     if (yyjson_is_obj(value) || short_schema(value)) continue;
+    const char *meant = meant_by(yyjson_get_str(value));
     source_fault(&self->source, value,
-                 "\"%s\" is no type: write string, integer, number, boolean, string[] or a schema",
-                 yyjson_get_str(value));
+                 "\"%s\" is no type: write string, integer, number, boolean, string[] or a "
+                 "schema%s%s%s",
+                 yyjson_get_str(value), meant ? "; did you mean \"" : "", meant ? meant : "",
+                 meant ? "\"?" : "");
   }
 }
 

@@ -33,6 +33,8 @@ static uint8_t kind_named(yyjson_val *name) {
   return 0;
 }
 
+#define TYPE_NAMES "string, integer, number, boolean, array, object, null"
+
 idem_status idem__draft_type(draft_node *d) {
   yyjson_val *type = d->k[KEYWORD_TYPE];
   if (!type) return IDEM_OK;
@@ -44,12 +46,11 @@ idem_status idem__draft_type(draft_node *d) {
     yyjson_val *name;
     yyjson_arr_foreach(type, i, max, name) {
       uint8_t kind = yyjson_is_str(name) ? kind_named(name) : 0;
-      if (!kind) return idem__draft_wrong(d, KEYWORD_TYPE, "made of the seven type names");
+      if (!kind) return idem__draft_wrong(d, KEYWORD_TYPE, "made of " TYPE_NAMES);
       mask |= kind;
     }
   }
-  if (!mask)
-    return idem__draft_wrong(d, KEYWORD_TYPE, "one of the seven type names or a list of them");
+  if (!mask) return idem__draft_wrong(d, KEYWORD_TYPE, "one of " TYPE_NAMES ", or a list of them");
   if (mask & KIND_NUMBER) mask &= (uint8_t)~KIND_INTEGER;
   d->made.kinds = mask;
   return IDEM_OK;
