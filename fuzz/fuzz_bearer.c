@@ -86,13 +86,13 @@ static void try_documents(const idem_alloc *alloc, const idem__token_rules *rule
                           size_t len) {
   idem__grant *grant;
   const char *why = NULL;
-  char *url;
+  char *url, said[IDEM__ISSUER_SAID];
   if (idem__introspected(rules, alloc, text, len, 1000, &grant, &why) == IDEM_OK)
     check_grant(grant);
   else
     MUST(!grant && why);
   idem__grant_unref(grant);
-  if (idem__issuer_read(alloc, issuers[0], text, len, &url, &why) == IDEM_OK)
+  if (idem__issuer_read(alloc, issuers[0], text, len, &url, said, &why) == IDEM_OK)
     MUST(idem__auth_url_is_safe(url));
   else
     MUST(!url && why);

@@ -185,9 +185,12 @@ idem_status idem__protected_challenge(const idem__protected *self, idem_buf *out
 /* Whether a place that an issuer's metadata name may be asked at an address of a private network: one of its own origin, which
  * the operator named; any, where that is loopback. Else a stranger's document would have us ask our neighbours. */
 bool idem__issuer_may_be_private(const char *issuer, const char *url);
+#define IDEM__ISSUER_SAID 200
+
 /* What an issuer says of itself (RFC 8414, OpenID Connect Discovery): where its keys are. Owned. INVAL: no such document, one
- * of somebody else, or a place that may not be asked. */
+ * of somebody else, whose name is then in `said` (else ""), or a place that may not be asked. */
 idem_status idem__issuer_read(const idem_alloc *alloc, const char *issuer, const char *body,
-                              size_t len, char **jwks_url, const char **why);
+                              size_t len, char **jwks_url, char said[IDEM__ISSUER_SAID],
+                              const char **why);
 
 #endif

@@ -154,10 +154,14 @@ void flow_resource_fetched(idem__auth_flow *flow, int status, const char *body, 
 
 /* ------------------------------------------------------ the authorization server */
 
+static const char *wanted_issuer(const idem__auth_flow *flow) {
+  return flow->old_server ? flow->texts[TEXT_CHALLENGED_METADATA] : flow->server.issuer;
+}
+
 /* An old server is an issuer by its origin, which some write with a slash behind it. Were another believed there, a code of that one
  * would go to a token endpoint that this one names. */
 static bool is_issuer(const idem__auth_flow *flow, const char *issuer) {
-  const char *want = flow->old_server ? flow->texts[TEXT_CHALLENGED_METADATA] : flow->server.issuer;
+  const char *want = wanted_issuer(flow);
   size_t len = strlen(want);
   if (strncmp(issuer, want, len) != 0) return false;
   return !issuer[len] || (flow->old_server && strcmp(issuer + len, "/") == 0);
@@ -165,7 +169,8 @@ static bool is_issuer(const idem__auth_flow *flow, const char *issuer) {
 
 static void use_server(idem__auth_flow *flow, idem__auth_server *found) {
   if (!is_issuer(flow, found->issuer)) {
-    flow_note(flow, "the authorization server's metadata are of another (%.200s)", found->issuer);
+    flow_note(flow, "the authorization server's metadata are of another (%.200s, not %.200s)",
+              found->issuer, wanted_issuer(flow));
     try_next_server(flow);
     return;
   }

@@ -128,14 +128,22 @@ static void redirect_refused(idem__auth_flow *flow, const redirect *got) {
   flow_fail(flow, "the authorization server said: %.100s", error ? error : "no");
 }
 
+/* Mix-up (RFC 9207). Who sent the browser may put the code into any of it. */
+static void redirect_misled(idem__auth_flow *flow, const redirect *got) {
+  if (!flow_copy(flow, TEXT_CODE, got->code)) return;
+  const char *from = got->iss ? flow_error(flow, got->iss) : "one that does not say which it is";
+  flow_fail(flow,
+            "the browser came back from another authorization server: from %.200s, not %.200s",
+            from ? from : "(not shown)", flow->server.issuer);
+}
+
 static void judge_redirect(idem__auth_flow *flow, const redirect *got) {
   const char *expected = flow->texts[TEXT_STATE];
   size_t len = strlen(expected);
   if (!got->state || strlen(got->state) != len || !idem__equal_secret(got->state, expected, len))
     flow_fail(flow, "the browser came back with another state: this answer is not to our question");
   else if (!issuer_fits(flow, got->iss))
-    flow_fail(flow, "the browser came back from another authorization server, or from one that "
-                    "does not say which it is");
+    redirect_misled(flow, got);
   else if (got->error)
     redirect_refused(flow, got);
   else if (!got->code)

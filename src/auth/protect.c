@@ -147,11 +147,22 @@ bool idem__issuer_may_be_private(const char *issuer, const char *url) {
          idem__text_equal_nocase(own.origin, own.origin_len, other.origin, other.origin_len);
 }
 
+/* For the log: who differs by a slash alone is hard to see otherwise. */
+static void say_issuer(char said[IDEM__ISSUER_SAID], yyjson_val *issuer) {
+  size_t len = yyjson_get_len(issuer);
+  if (!yyjson_is_str(issuer)) return;
+  if (len >= IDEM__ISSUER_SAID) len = IDEM__ISSUER_SAID - 1;
+  memcpy(said, yyjson_get_str(issuer), len);
+  said[len] = 0;
+}
+
 idem_status idem__issuer_read(const idem_alloc *alloc, const char *issuer, const char *body,
-                              size_t len, char **jwks_url, const char **why) {
+                              size_t len, char **jwks_url, char said[IDEM__ISSUER_SAID],
+                              const char **why) {
   yyjson_alc alc = idem__json_alc(alloc);
   idem_status status;
   *jwks_url = NULL;
+  said[0] = 0;
   *why = "its metadata is not a JSON object";
   yyjson_doc *doc = idem__json_read_text(body, len, DEPTH_MAX, &alc, &status);
   if (!doc) return status;
@@ -160,6 +171,7 @@ idem_status idem__issuer_read(const idem_alloc *alloc, const char *issuer, const
   status = IDEM_E_INVAL;
   if (!yyjson_equals_str(yyjson_obj_get(root, "issuer"), issuer)) {
     *why = "its metadata is of another issuer";
+    say_issuer(said, yyjson_obj_get(root, "issuer"));
   } else if (!url || strlen(url) != yyjson_get_len(place) || !idem__auth_url_is_safe(url)) {
     *why = "its metadata names no place of keys that may be asked";
   } else {

@@ -24,6 +24,7 @@ typedef struct idem__key_source {
   char *found_url;                     /* by its metadata; NULL: not yet */
   unsigned place;                      /* of its metadata, that is asked */
   const char *trouble;                 /* with metadata that came; NULL: none did */
+  char said[IDEM__ISSUER_SAID];        /* whose they are, where they are another's; else "" */
   bool told_cut;                       /* that it has too many keys */
   idem__key_set keys;
   struct idem__shared_keys *shared;

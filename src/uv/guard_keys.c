@@ -53,6 +53,12 @@ static void tell(const idem__key_source *source, const char *why, const char *mo
             source->issuer, why, *address ? ": " : "", address);
 }
 
+static void tell_trouble(const idem__key_source *source, const char *trouble) {
+  char more[IDEM__ISSUER_SAID + 160];
+  snprintf(more, sizeof more, "%.100s%s%s", trouble, *source->said ? ", " : "", source->said);
+  tell(source, "where they are was asked for", more);
+}
+
 static void end_fetch(idem__key_source *source, bool good) {
   if (!good) { /* where they are may have changed */
     idem__free(&source->guard->alloc, source->found_url);
@@ -180,11 +186,15 @@ static void on_metadata(const idem_fetch_answer *answer, void *user) {
   idem__key_source *source = user;
   const char *why = answer->status == IDEM_OK ? "not answered with 200" : answer->why;
   idem_status status = IDEM_E_INVAL;
+  char said[IDEM__ISSUER_SAID] = "";
   source->fetch = NULL;
   if (answer->status == IDEM_OK && answer->http_status == 200) {
     status = idem__issuer_read(&source->guard->alloc, source->issuer, answer->body,
-                               answer->body_len, &source->found_url, &why);
-    if (status != IDEM_OK && !source->trouble) source->trouble = why;
+                               answer->body_len, &source->found_url, said, &why);
+    if (status != IDEM_OK && !source->trouble) {
+      source->trouble = why;
+      memcpy(source->said, said, sizeof source->said);
+    }
   }
   if (status == IDEM_OK) {
     status = fetch_keys(source);
@@ -193,7 +203,7 @@ static void on_metadata(const idem_fetch_answer *answer, void *user) {
     status = fetch_metadata(source);
   }
   if (status == IDEM_OK) return;
-  tell(source, "where they are was asked for", source->trouble ? source->trouble : why);
+  tell_trouble(source, source->trouble ? source->trouble : why);
   end_fetch(source, false);
 }
 
@@ -213,6 +223,7 @@ static idem_status fetch_metadata(idem__key_source *source) {
 static void begin(idem__key_source *source) {
   source->place = 0;
   source->trouble = NULL;
+  source->said[0] = 0;
   if (source->jwks_file) {
     idem__shared_keys_end(source, read_file(source));
   } else {

@@ -333,14 +333,17 @@ static void metadata_of_an_issuer_are_its_own_or_nobodys(void **state) {
       "{\"issuer\":\"https://as.example\",\"jwks_uri\":7}"};
   static const char good[] =
       "{\"issuer\":\"https://as.example\",\"jwks_uri\":\"https://keys.example/k\"}";
-  char *url;
+  char *url, said[IDEM__ISSUER_SAID];
   const char *why;
-  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     assert_int_equal(
-        idem__issuer_read(&alloc, "https://as.example", bad[i], strlen(bad[i]), &url, &why),
+        idem__issuer_read(&alloc, "https://as.example", bad[i], strlen(bad[i]), &url, said, &why),
         IDEM_E_INVAL);
+    assert_string_equal(said, i == 3 ? "https://as.example/" : "");
+  }
   assert_int_equal(
-      idem__issuer_read(&alloc, "https://as.example", good, sizeof good - 1, &url, &why), IDEM_OK);
+      idem__issuer_read(&alloc, "https://as.example", good, sizeof good - 1, &url, said, &why),
+      IDEM_OK);
   assert_string_equal(url, "https://keys.example/k");
   idem__free(&alloc, url);
 }
