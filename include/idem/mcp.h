@@ -91,6 +91,8 @@ typedef enum idem_revision {
   IDEM_MCP_2026_07_28 = 16
 } idem_revision;
 
+/* The options are copied. INVAL: `name`, `version` or `random` is missing, and `log` says which; a program with libidem-uv has
+ * forgotten idem_server_os. NOMEM. Nothing is left behind then, and *out is NULL. */
 IDEM_API idem_status idem_server_new(const idem_server_opts *opts, idem_server **out);
 /* After its conns and listeners. */
 IDEM_API void idem_server_free(idem_server *server);

@@ -225,9 +225,20 @@ static idem_status make_parts(idem_server *server) {
   return status;
 }
 
+static const char *missing_in(const idem_server_opts *opts) {
+  if (!opts->name) return "its name is missing";
+  if (!opts->version) return "its version is missing";
+  if (!opts->random) return "random is missing: idem_server_os(&opts) of idem/uv.h fills it in";
+  return NULL;
+}
+
 idem_status idem_server_new(const idem_server_opts *opts, idem_server **out) {
+  const char *missing = missing_in(opts);
   *out = NULL;
-  if (!opts->name || !opts->version || !opts->random) return IDEM_E_INVAL;
+  if (missing) {
+    idem_logf(opts->log, IDEM_LOG_ERROR, "an MCP server cannot be made", "%s", missing);
+    return IDEM_E_INVAL;
+  }
   idem_alloc alloc = idem__alloc_or_default(opts->alloc);
   idem_server *server = idem__calloc(&alloc, sizeof *server);
   if (!server) return IDEM_E_NOMEM;
