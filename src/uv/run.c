@@ -69,16 +69,31 @@ static void on_drained(uv_timer_t *timer) {
 static void begin_drain(server *self) {
   self->draining = true;
   idem__web_set_draining(true);
-  idem_logf(self->log, IDEM_LOG_INFO, "not ready any more", "stopping in %llu ms",
-            (unsigned long long)self->opts.drain_ms);
+  idem_logf(self->log, IDEM_LOG_INFO, "not ready any more",
+            "signal %s; /healthz says 503, and requests are served for another %llu ms (drain_ms)",
+            strsignal(idem__signals_stop_asked()), (unsigned long long)self->opts.drain_ms);
   uv_update_time(&self->loop);
   uv_timer_start(&self->last_call, on_drained, self->opts.drain_ms, 0);
 }
 
+static size_t connections(const server *self) {
+  size_t count = 0;
+  for (size_t i = 0; i < self->count; i++) {
+    const idem_listener *listener = self->listeners[i];
+    count += listener->web ? idem__web_count(listener->web) : listener->peer_count;
+  }
+  return count;
+}
+
+/* Who stops a server wants to know what it is still at, and for how long. */
 static void log_stop(const server *self) {
   int number = idem__signals_stop_asked();
   if (number == 0) return;
-  idem_logf(self->log, IDEM_LOG_INFO, "shutting down gracefully", "signal %s", strsignal(number));
+  size_t count = connections(self);
+  idem_logf(self->log, IDEM_LOG_INFO, "shutting down gracefully",
+            "signal %s; %zu connection%s; calls that run have %llu ms to finish (grace_ms)",
+            strsignal(number), count, count == 1 ? "" : "s",
+            (unsigned long long)self->opts.grace_ms);
 }
 
 static void begin_stop(server *self) {
@@ -142,15 +157,6 @@ static void one_turn(server *self) {
     return;
   }
   uv_run(&self->loop, UV_RUN_ONCE);
-}
-
-static size_t connections(const server *self) {
-  size_t count = 0;
-  for (size_t i = 0; i < self->count; i++) {
-    const idem_listener *listener = self->listeners[i];
-    count += listener->web ? idem__web_count(listener->web) : listener->peer_count;
-  }
-  return count;
 }
 
 /* What a crowd of clients has left lies between what others still use, where the C library keeps it

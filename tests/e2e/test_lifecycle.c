@@ -127,7 +127,9 @@ static void a_second_signal_ends_it_at_once(void **state) {
   child_send(server.in, SLEEP ECHO);
   child_expect_line(server.out, ECHOED);
   kill(server.pid, SIGTERM);
-  child_line_with(server.err, "shutting down gracefully");
+  child_line_with(server.err,
+                  "shutting down gracefully detail=signal Terminated; 1 connection; calls "
+                  "that run have 600000 ms to finish (grace_ms)");
   kill(server.pid, SIGTERM);
   uint64_t took;
   assert_int_equal(child_end_timed(&server, &took), 128 + SIGTERM);
