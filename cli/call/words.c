@@ -1,11 +1,13 @@
 /* words.c - what a shell may offer behind `idem call`: servers that assistants know, tools and arguments that a server
- * told of the last time it was asked. Runs whenever someone presses a key: files are read, nothing is asked or started, and
+ * told of the last time it was asked, or that a configuration has. Runs whenever someone presses a key: files are read, nothing is asked or started, and
  * only names that no shell could take for more than a word are printed. */
 #include "words.h"
 #include "cache.h"
 #include "call.h"
 #include "servers.h"
 #include "target.h"
+
+#include "verbs/words.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -104,6 +106,15 @@ static bool print_names(const call_glance *line, const call_cache *cache, int ar
   return true;
 }
 
+/* A configuration says itself what it has; a server must have been asked before. */
+static bool print_file(const call_glance *line, int argc, char **argv) {
+  size_t len = strlen(line->target);
+  if (len < 5 || strcmp(line->target + len - 5, ".json") != 0) return false;
+  if (line->at_prompt) return words_of_prompts(line->target);
+  if (line->at_resource || line->prompt || !(line->at_tool || line->tool)) return false;
+  return words_of_tools(line->target, line->at_tool ? NULL : line->tool, argc, argv);
+}
+
 static void print_known(const call_glance *line, int argc, char **argv) {
   call_target target;
   call_cache cache = {.doc = NULL};
@@ -125,7 +136,7 @@ int call_words(int argc, char **argv) {
   if (line.elsewhere) return 0;
   if (line.at_target)
     print_servers(line.config);
-  else if (line.target)
+  else if (line.target && !print_file(&line, argc, argv))
     print_known(&line, argc, argv);
   return 0;
 }

@@ -23,10 +23,10 @@ static bool is_given(char **argv, int argc, const char *name, size_t len) {
   return false;
 }
 
-static void print_tools(yyjson_val *tools) {
+static void print_keys(yyjson_val *named) {
   yyjson_val *key, *value;
   size_t i, max;
-  idem_each_member(tools, i, max, key, value) {
+  idem_each_member(named, i, max, key, value) {
     (void)value;
     if (is_safe(yyjson_get_str(key), yyjson_get_len(key))) puts(yyjson_get_str(key));
   }
@@ -49,19 +49,46 @@ static void print_arguments(yyjson_val *tool, char **argv, int argc) {
 static void print_words(yyjson_val *root, const char *tool, char **argv, int argc) {
   yyjson_val *tools = yyjson_obj_get(root, "tools");
   if (!tool)
-    print_tools(tools);
+    print_keys(tools);
   else if (!strchr(argv[argc - 1], '='))
     print_arguments(yyjson_obj_get(tools, tool), argv, argc);
 }
 
+/* A pipe would hold us up. source_free if it is read. */
+static bool read_file(config_source *source, const char *path) {
+  struct stat about;
+  if (stat(path, &about) != 0 || !S_ISREG(about.st_mode)) return false;
+  if (source_read(source, path, NULL, NULL)) return true;
+  source_free(source);
+  return false;
+}
+
 int words_print(int argc, char **argv) {
   config_source source;
-  struct stat about;
   const char *path, *tool;
   if (argc == 0 || !serve_options_glance(argc, argv, &path, &tool)) return 0;
-  if (stat(path, &about) != 0 || !S_ISREG(about.st_mode)) return 1; /* a pipe would hold us up */
-  bool fine = source_read(&source, path, NULL, NULL);
-  if (fine) print_words(yyjson_doc_get_root(source.doc), tool, argv, argc);
+  if (!read_file(&source, path)) return 1;
+  print_words(yyjson_doc_get_root(source.doc), tool, argv, argc);
   source_free(&source);
-  return !fine;
+  return 0;
+}
+
+bool words_of_tools(const char *path, const char *tool, int argc, char **argv) {
+  config_source source;
+  if (!read_file(&source, path)) return false;
+  yyjson_val *root = yyjson_doc_get_root(source.doc);
+  bool there = yyjson_is_obj(yyjson_obj_get(root, "tools"));
+  if (there) print_words(root, tool, argv, argc);
+  source_free(&source);
+  return there;
+}
+
+bool words_of_prompts(const char *path) {
+  config_source source;
+  if (!read_file(&source, path)) return false;
+  yyjson_val *prompts = yyjson_obj_get(yyjson_doc_get_root(source.doc), "prompts");
+  bool there = yyjson_is_obj(prompts);
+  if (there) print_keys(prompts);
+  source_free(&source);
+  return there;
 }
