@@ -67,7 +67,7 @@ idem_glob(cli_parts ${PROJECT_SOURCE_DIR}/cli/config/template.c ${PROJECT_SOURCE
           ${PROJECT_SOURCE_DIR}/cli/config/memory.c ${PROJECT_SOURCE_DIR}/cli/config/regular_file.c
           ${PROJECT_SOURCE_DIR}/cli/config/secret_command.c)
 foreach(part call/arguments call/cache call/expand call/histogram call/inline_image call/print call/say call/secret
-        call/servers call/target call/text call/width page/record page/samples service/turns service/slots service/clean
+        call/servers call/target call/text call/width page/record page/samples service/turns service/slots service/clean service/watch
         program/runner program/spawn program/order program/crowd program/confine_calls program/confine_privileges)
   list(APPEND cli_parts ${PROJECT_SOURCE_DIR}/cli/${part}.c)
 endforeach()

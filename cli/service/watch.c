@@ -107,11 +107,18 @@ static bool take_events(watcher *self) {
 
 /* ------------------------------------------------------------------------ changes */
 
+/* 5 % of the time at most. What took long once may be a machine that was busy or stood still. */
+static void note_time(watcher *self, uint64_t took_ms) {
+  uint64_t least = took_ms < self->took_ms ? took_ms : self->took_ms;
+  self->took_ms = took_ms;
+  self->calm_ms = CALM_MS + least * 20u;
+}
+
 static void tell(watcher *self) {
   uint64_t began = uv_hrtime();
   self->first_ms = 0;
   self->on_change(self->user);
-  self->calm_ms = CALM_MS + (uv_hrtime() - began) / 1000000u * 20u; /* 5 % of the time at most */
+  note_time(self, (uv_hrtime() - began) / 1000000u);
   uv_update_time(self->loop);
 }
 

@@ -28,7 +28,8 @@ typedef struct watcher {
   uint64_t pause_ms; /* until more is read; grows while something comes */
   uint64_t first_ms; /* of the changes not yet told; 0: none */
   uint64_t heard_ms; /* the last of them */
-  uint64_t calm_ms;  /* not before; what took long is done less often */
+  uint64_t took_ms;  /* to tell of them the last time */
+  uint64_t calm_ms;  /* not before; what takes long is done less often */
   uv_loop_t *loop;   /* NULL: there is none yet, and nothing is watched */
   uv_poll_t poll;    /* active while nothing has changed; then the timer is */
   uv_timer_t timer;
