@@ -1,6 +1,6 @@
 /* test_carry.c - two processes and one SQLite store: what a client says to the other one reaches the one it is meant for.
  * Answers to questions and cancellations are carried; where who asked has died, the answer is refused. Called with a
- * store's URL it is such a process. */
+ * store's URL and a lease it is such a process. */
 #include "node.h"
 
 #include <idem/mcp.h>
@@ -37,10 +37,11 @@ static void hang(idem_request *request, yyjson_val *arguments, void *user) {
   idem_request_on_cancel(request, on_cancel, NULL);
 }
 
-static int serve(const char *store) {
+static int serve(const char *store, const char *lease_ms) {
   static const char *const urls[] = {"http://127.0.0.1:0/mcp"};
   idem_server *server;
-  idem_server_opts opts = {.name = "carry", .version = "1", .lease_ms = 500};
+  idem_server_opts opts = {
+      .name = "carry", .version = "1", .lease_ms = strtoull(lease_ms, NULL, 10)};
   idem_server_os(&opts);
   if (idem_server_new(&opts, &server) != IDEM_OK) return 1;
   const idem_tool tools[] = {{.name = "ask", .fn = ask}, {.name = "hang", .fn = hang}};
@@ -53,7 +54,25 @@ static int serve(const char *store) {
 
 /* ------------------------------------------------------------------------- nodes */
 
-static node start(const char *store) { return node_of(CHILD("/proc/self/exe", store)); }
+typedef struct world {
+  char folder[256], session[80];
+  node one, other;
+} world;
+
+/* The session is of `one`. */
+static void start(world *in, const char *lease_ms) {
+  char store[300];
+  child_make_folder(in->folder, sizeof in->folder);
+  snprintf(store, sizeof store, "sqlite:%s/store.db", in->folder);
+  in->one = node_of(CHILD("/proc/self/exe", store, lease_ms));
+  in->other = node_of(CHILD("/proc/self/exe", store, lease_ms));
+  node_open_session(&in->one, "2025-06-18", "{\"roots\":{}}", in->session);
+}
+
+static void end(world *in) {
+  node_stop(&in->other, SIGTERM);
+  child_remove_folder(in->folder);
+}
 
 static int post(const node *self, const char *session, const char *body) {
   char headers[128];
@@ -87,46 +106,52 @@ static char *answer_to(long long id) {
   return body;
 }
 
+/* Neither is taken for dead that merely had to wait for a processor. */
 static void what_is_said_to_one_process_reaches_another(void **state) {
-  char folder[256], store[300], session[80];
-  const char *body;
+  world in;
   (void)state;
-  child_make_folder(folder, sizeof folder);
-  snprintf(store, sizeof store, "sqlite:%s/store.db", folder);
-  node one = start(store), other = start(store);
-  node_open_session(&one, "2025-06-18", "{\"roots\":{}}", session);
-  int stream = post(&one, session, CALL("ask"));
-  body = answer_to(question(stream));
-  expect_in(node_rest(post(&other, session, body)), " 202 ");
+  start(&in, "600000");
+  int stream = post(&in.one, in.session, CALL("ask"));
+  const char *body = answer_to(question(stream));
+  expect_in(node_rest(post(&in.other, in.session, body)), " 202 ");
   expect_in(child_line_with(stream, "\"id\":7"), "answered");
   close(stream);
-  stream = post(&one, session, CALL("hang"));
-  child_line_with(one.server.err, "the handler runs");
+  stream = post(&in.one, in.session, CALL("hang"));
+  child_line_with(in.one.server.err, "the handler runs");
   expect_in(
-      node_rest(post(&other, session,
+      node_rest(post(&in.other, in.session,
                      "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{"
                      "\"requestId\":7}}")),
       " 202 ");
-  child_line_with(one.server.err, "the handler was told");
+  child_line_with(in.one.server.err, "the handler was told");
   close(stream);
-  stream = post(&one, session, CALL("ask"));
-  body = answer_to(question(stream));
-  node_stop(&one, SIGKILL);
+  node_stop(&in.one, SIGTERM);
+  end(&in);
+}
+
+static void an_answer_to_who_has_died_is_refused(void **state) {
+  world in;
+  (void)state;
+  start(&in, "500");
+  int stream = post(&in.one, in.session, CALL("ask"));
+  const char *body = answer_to(question(stream));
+  node_stop(&in.one, SIGKILL);
   close(stream);
   uint64_t until = child_now_ms() + 60000;
-  while (!strstr(node_rest(post(&other, session, body)), " 409 ")) {
+  while (!strstr(node_rest(post(&in.other, in.session, body)), " 409 ")) {
     assert_true(child_now_ms() < until);
     poll(NULL, 0, 50);
   }
   /* The session lives. */
-  expect_in(node_rest(post(&other, session, "{\"jsonrpc\":\"2.0\",\"id\":8,\"method\":\"ping\"}")),
-            "\"id\":8,\"result\"");
-  node_stop(&other, SIGTERM);
-  child_remove_folder(folder);
+  expect_in(
+      node_rest(post(&in.other, in.session, "{\"jsonrpc\":\"2.0\",\"id\":8,\"method\":\"ping\"}")),
+      "\"id\":8,\"result\"");
+  end(&in);
 }
 
 int main(int argc, char **argv) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_said_to_one_process_reaches_another)};
-  if (argc > 1) return serve(argv[1]);
+  const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_said_to_one_process_reaches_another),
+                                     cmocka_unit_test(an_answer_to_who_has_died_is_refused)};
+  if (argc > 2) return serve(argv[1], argv[2]);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

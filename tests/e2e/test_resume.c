@@ -1,6 +1,6 @@
 /* test_resume.c - two processes and one store, a SQLite file or a Redis: the stream of a POST that is taken up again at the other process
  * comes to an end, whatever becomes of the one that answers, and so do
- * waiting for a task and a call that was given up. Called with a store's URL it is such a process. */
+ * waiting for a task and a call that was given up. Called with a store's URL and a lease it is such a process. */
 #include "node.h"
 #include "support/redis_server.h"
 
@@ -41,10 +41,11 @@ static void finish(idem_request *request, yyjson_val *arguments, void *user) {
   idem_tool_text(request, "done", 4);
 }
 
-static int serve(const char *store) {
+static int serve(const char *store, const char *lease_ms) {
   static const char *const urls[] = {"http://127.0.0.1:0/mcp"};
   idem_server *server;
-  idem_server_opts opts = {.name = "resume", .version = "1", .lease_ms = 500};
+  idem_server_opts opts = {
+      .name = "resume", .version = "1", .lease_ms = strtoull(lease_ms, NULL, 10)};
   idem_server_os(&opts);
   if (idem_server_new(&opts, &server) != IDEM_OK) return 1;
   const idem_tool tools[] = {{.name = "hang", .fn = hang, .task = IDEM_TASK_OPTIONAL},
@@ -58,17 +59,26 @@ static int serve(const char *store) {
 
 /* --------------------------------------------------------------------- the world */
 
+/* Where a process dies, the other finds out soon; where none does, none is taken for dead that merely had
+ * to wait for a processor. */
+#define SOON_DEAD "500"
+#define ALIVE "600000"
+
 typedef struct world {
+  const char *lease_ms;
   char folder[256], store[320], session[80];
   redis_server redis; /* where there is one */
   bool has_redis;
   node one, other;
 } world;
 
-static node start(const world *in) { return node_of(CHILD("/proc/self/exe", in->store)); }
+static node start(const world *in) {
+  return node_of(CHILD("/proc/self/exe", in->store, in->lease_ms));
+}
 
-static world *make_world(bool on_redis, const char *revision) {
+static world *make_world(bool on_redis, const char *revision, const char *lease_ms) {
   static world self;
+  self.lease_ms = lease_ms;
   child_make_folder(self.folder, sizeof self.folder);
   self.has_redis = on_redis;
   if (on_redis) assert_true(redis_server_start(&self.redis, NULL));
@@ -118,7 +128,7 @@ static const char *rest_of(int stream) {
 
 /* Who takes it up while the other lives, and who comes when it is known to be dead. */
 static void who_takes_up_a_stream_hears_that_its_process_died(bool on_redis) {
-  world *in = make_world(on_redis, "2025-06-18");
+  world *in = make_world(on_redis, "2025-06-18", SOON_DEAD);
   char first[64], second[64], third[64];
   call_and_lose(in, CALL("7", "hang"), first);
   call_and_lose(in, CALL("\"seven \\\"\"", "hang"), second);
@@ -152,7 +162,7 @@ static void who_takes_up_a_stream_hears_that_its_process_died_by_redis(void **st
 /* A batch is answered by an array; only 2025-03-26 has them. */
 static void a_batch_whose_process_died_is_answered_by_an_array(void **state) {
   (void)state;
-  world *in = make_world(false, "2025-03-26");
+  world *in = make_world(false, "2025-03-26", SOON_DEAD);
   char last[64];
   call_and_lose(in, "[" CALL("7", "hang") ",{\"jsonrpc\":\"2.0\",\"id\":8,\"method\":\"ping\"}]",
                 last);
@@ -171,7 +181,7 @@ static void call(const node *self, const world *in, const char *body, const char
 
 /* The answer comes when it is there, to where the stream was taken up. */
 static void an_answer_reaches_who_took_the_stream_up_elsewhere(bool on_redis) {
-  world *in = make_world(on_redis, "2025-11-25");
+  world *in = make_world(on_redis, "2025-11-25", ALIVE);
   char last[64];
   call_and_lose(in, CALL("7", "hang"), last);
   int stream = node_listen(&in->other, in->session, last);
@@ -203,7 +213,7 @@ static void an_answer_reaches_who_took_the_stream_up_elsewhere_by_redis(void **s
 
 /* Who waits at the other for a task hears that its process died. */
 static void who_waits_for_a_task_hears_that_its_process_died(bool on_redis) {
-  world *in = make_world(on_redis, "2025-11-25");
+  world *in = make_world(on_redis, "2025-11-25", SOON_DEAD);
   char headers[128], body[256], task[64];
   const char *begun = node_post(
       &in->one, in->session,
@@ -242,7 +252,7 @@ static void who_waits_for_a_task_hears_that_its_process_died_by_redis(void **sta
 
 /* A call with a key goes on without its connection, unless its client says that it gave it up, at whichever process. */
 static void a_call_that_is_given_up_by_its_key_ends_elsewhere(bool on_redis) {
-  world *in = make_world(on_redis, "2025-11-25");
+  world *in = make_world(on_redis, "2025-11-25", ALIVE);
   int lost = node_send(&in->one, "POST /mcp",
                        "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\n"
                        "Mcp-Name: hang\r\n",
@@ -274,7 +284,7 @@ static void a_call_that_is_given_up_by_its_key_ends_elsewhere_by_redis(void **st
 /* A stream that never was, or of which nobody knows any more what was asked: no stream is opened. */
 static void a_stream_that_nobody_knows_is_refused(void **state) {
   (void)state;
-  world *in = make_world(false, "2025-11-25");
+  world *in = make_world(false, "2025-11-25", ALIVE);
   static const char *const unknown[] = {"77-1", "1000000000077-1"};
   for (size_t i = 0; i < 2; i++) {
     char headers[256];
@@ -299,6 +309,6 @@ int main(int argc, char **argv) {
       cmocka_unit_test(a_call_that_is_given_up_by_its_key_ends_elsewhere_by_redis),
       cmocka_unit_test(a_stream_that_nobody_knows_is_refused),
   };
-  if (argc > 1) return serve(argv[1]);
+  if (argc > 2) return serve(argv[1], argv[2]);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
