@@ -26,6 +26,10 @@ struct script_conn {
   int count;
   bool closed;
   script_conn *other; /* a tunnel's other end */
+  const char *word;   /* of the events that it passes on; NULL: it passes on everything */
+  int events;         /* that it still passes on */
+  bool inside;        /* of an event with the word */
+  size_t matched;     /* bytes of the word, or of an event's end */
   uv_connect_t connecting;
 };
 
@@ -127,12 +131,27 @@ static void on_alloc(uv_handle_t *handle, size_t size, uv_buf_t *buf) {
   *buf = uv_buf_init(malloc(size), (unsigned)size);
 }
 
+/* How much of this a tunnel passes on. */
+static size_t share(script_conn *conn, const char *bytes, size_t len) {
+  for (size_t i = 0; conn->word && i < len; i++) {
+    const char *wanted = conn->inside ? "\n\n" : conn->word;
+    if (conn->events == 0) return i;
+    if (bytes[i] != wanted[conn->matched]) conn->matched = 0;
+    if (bytes[i] == wanted[conn->matched]) conn->matched++;
+    if (wanted[conn->matched]) continue;
+    conn->events -= conn->inside;
+    conn->inside = !conn->inside;
+    conn->matched = 0;
+  }
+  return len;
+}
+
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf) {
   script_conn *conn = stream->data;
   if (n < 0) {
     script_close(conn);
   } else if (conn->other) {
-    script_send_bytes(conn->other, buf->base, (size_t)n);
+    script_send_bytes(conn->other, buf->base, share(conn, buf->base, (size_t)n));
   } else {
     conn->text = realloc(conn->text, conn->len + (size_t)n + 1);
     memcpy(conn->text + conn->len, buf->base, (size_t)n);
@@ -189,6 +208,11 @@ void script_tunnel(script_conn *conn, int port) {
 void script_relay(script_conn *conn, const char *request, int port) {
   script_tunnel(conn, port);
   conn->other->text = strdup(request);
+}
+
+void script_relay_no_more(script_conn *conn, const char *word, int events) {
+  conn->other->word = word;
+  conn->other->events = events;
 }
 
 /* -------------------------------------------------------------------- the life */

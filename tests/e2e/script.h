@@ -40,6 +40,8 @@ int script_count(const script_conn *conn);
 void script_tunnel(script_conn *conn, int port);
 /* The same, with this request first. */
 void script_relay(script_conn *conn, const char *request, int port);
+/* Of what comes back it passes on so many events of a stream that hold this word, and then nothing. */
+void script_relay_no_more(script_conn *conn, const char *word, int events);
 
 /* The value of a header of a request, or "" (in a buffer that the next call reuses). */
 const char *script_header(const char *request, const char *name);
