@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PATIENCE_MS 20000
+#define PATIENCE_MS 60000 /* tells what hangs from what is slow */
 #define TEXT_MAX ((size_t)1 << 20)
 
 static char text[TEXT_MAX];

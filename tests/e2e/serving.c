@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define GONE_MS 10000u
+#define GONE_MS 60000u
 
 void serving_path(const serving *self, const char *name, char *path, size_t size) {
   snprintf(path, size, "%s/%s", self->folder, name);
