@@ -37,10 +37,10 @@ const char *child_line(int fd);
 const char *child_line_with(int fd, const char *wanted);
 /* What is left until end of input; in a buffer that the next call reuses. */
 const char *child_rest(int fd);
-/* Waits for the end: the exit status, or minus the signal's number. Closes the pipes. */
+/* Ends its input and waits for its end: the exit status, or minus the signal's number. Closes the pipes. */
 int child_end(child *running);
-/* The same, and the time it took in milliseconds. */
-int child_end_timed(child *running, uint64_t *took_ms);
+/* The same, and its input stays open until then. */
+int child_wait(child *running);
 void child_expect_line(int fd, const char *expected);
 
 uint64_t child_now_ms(void);

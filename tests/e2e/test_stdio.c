@@ -157,8 +157,7 @@ static void an_output_nobody_reads_any_more_is_a_failure_that_is_told(void **sta
   server.out = -1;
   child_send(server.in, ASK);
   child_line_with(server.err, "ERROR stdout is broken peer=stdio detail=Broken pipe");
-  uint64_t took;
-  assert_int_equal(child_end_timed(&server, &took), 1);
+  assert_int_equal(child_wait(&server), 1);
 }
 
 static void an_output_nobody_reads_is_no_failure_where_nothing_is_owed(void **state) {
@@ -217,8 +216,7 @@ static child start_on_closed_pipe(const char *program, int out[2]) {
 }
 
 static void expect_flag_put_back(child *server, int out[2], int code) {
-  uint64_t took;
-  assert_int_equal(child_end_timed(server, &took), code);
+  assert_int_equal(child_wait(server), code);
   assert_int_equal(fcntl(out[1], F_GETFL) & O_NONBLOCK, 0);
   close(out[0]);
   close(out[1]);
@@ -332,8 +330,7 @@ static void exit_in_a_handler_leaves_flags_and_output_clean(void **state) {
   child server = child_start_with((const char *const[]){CARELESS, NULL}, CHILD_PIPE, out[1]);
   child_send(server.in, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"print_unfinished\"}\n"
                         "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"leave\"}\n");
-  uint64_t took;
-  assert_int_equal(child_end_timed(&server, &took), 3);
+  assert_int_equal(child_wait(&server), 3);
   assert_int_equal(fcntl(out[1], F_GETFL) & O_NONBLOCK, 0);
   close(out[1]);
   assert_null(strstr(child_rest(out[0]), "no newline"));
