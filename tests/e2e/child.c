@@ -198,6 +198,14 @@ long child_rss_kb(pid_t pid) {
   return kb;
 }
 
+uint64_t child_cpu_ms(pid_t pid) {
+  clockid_t clock;
+  struct timespec had;
+  assert_int_equal(clock_getcpuclockid(pid, &clock), 0);
+  assert_int_equal(clock_gettime(clock, &had), 0);
+  return (uint64_t)had.tv_sec * 1000u + (uint64_t)had.tv_nsec / 1000000u;
+}
+
 static int connect_unix(const char *path) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   assert_true(strlen(path) < sizeof address.sun_path);

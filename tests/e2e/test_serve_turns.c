@@ -20,6 +20,8 @@
 #define GREEDY 300
 #define MODEST 10
 
+#define HELD "while [ ! -e go ]; do sleep 0.01; done" /* nobody gets a turn before all have asked */
+
 static const char program[] = IDEM_BIN_DIR "/idem";
 
 static char *make_config(void) {
@@ -28,28 +30,49 @@ static char *make_config(void) {
   FILE *out = open_memstream(&config, &size);
   assert_non_null(out);
   fputs("{\"concurrency\":8,\"queue\":2000,\"tools\":{", out);
-  for (int i = 0; i < TOOLS; i++) fprintf(out, "%s\"t%d\":{\"run\":[\"true\"]}", i ? "," : "", i);
+  fputs("\"t0\":{\"args\":{\"who?\":\"string\"},\"run\":[\"sh\",\"-c\",\"" HELD
+        "; echo $1 >>out/runs\","
+        "\"sh\",\"{who}\"],\"allow\":{\"write\":[\"out\"]}}",
+        out);
+  for (int i = 1; i < TOOLS; i++) fprintf(out, ",\"t%d\":{\"run\":[\"true\"]}", i);
   fputs("}}", out);
   assert_int_equal(fclose(out), 0);
   return config;
 }
 
-/* ---------------------------------------------------------------------- many at once */
+/* From now on the first tool's programs do not end until they are let go. */
+static void hold(const serving *self) {
+  char path[512];
+  serving_path(self, "go", path, sizeof path);
+  unlink(path);
+}
+static void let_go(const serving *self) { serving_file(self, "go", ""); }
 
-static void write_call(FILE *out, int id, int tool) {
-  fprintf(out,
-          "{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"tools/call\",\"params\":{\"name\":\"t%d\","
-          "\"arguments\":{}}}\n",
-          id, tool);
+/* All that was sent before it has been taken. */
+static void ping(int in, int out, int id) {
+  char message[64], answer[64];
+  snprintf(message, sizeof message, "{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"ping\"}\n", id);
+  snprintf(answer, sizeof answer, "\"id\":%d,", id);
+  child_send(in, message);
+  expect_in(child_line_with(out, "\"id\":"), answer);
 }
 
-/* Written by a process of its own: the server may read no faster than it answers. */
-static pid_t send_calls(int fd, int first_id, int count, int (*tool_of)(int index)) {
+/* ---------------------------------------------------------------------- many at once */
+
+static void write_call(FILE *out, int id, int tool, const char *arguments) {
+  fprintf(out,
+          "{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"tools/call\",\"params\":{\"name\":\"t%d\","
+          "\"arguments\":%s}}\n",
+          id, tool, tool == 0 ? arguments : "{}");
+}
+
+/* Written by a process of its own: the server may read no faster than it answers. The arguments are the first tool's. */
+static pid_t send_calls(int fd, int count, int (*tool_of)(int index), const char *arguments) {
   pid_t pid = fork();
   assert_true(pid >= 0);
   if (pid > 0) return pid;
   FILE *out = fdopen(dup(fd), "w");
-  for (int i = 0; out && i < count; i++) write_call(out, first_id + i, tool_of(i));
+  for (int i = 0; out && i < count; i++) write_call(out, 1000 + i, tool_of(i), arguments);
   _exit(out && fclose(out) == 0 ? 0 : 1);
 }
 
@@ -84,7 +107,13 @@ static void a_busy_tool_does_not_starve_the_others(void **state) {
   serving *self = *state;
   bool seen[CALLS] = {false};
   int of_busy = 0, of_others = 0, busy_before_last = 0;
-  pid_t sender = send_calls(self->server.in, 1000, CALLS, half_to_one_tool);
+  hold(self);
+  pid_t sender = send_calls(self->server.in, CALLS, half_to_one_tool, "{}");
+  int status;
+  assert_int_equal(waitpid(sender, &status, 0), sender);
+  assert_int_equal(status, 0);
+  ping(self->server.in, self->server.out, 999);
+  let_go(self);
   for (int i = 0; i < CALLS; i++) {
     int index = answered_id(child_line_with(self->server.out, "\"id\":")) - 1000;
     assert_true(index >= 0 && index < CALLS && !seen[index]);
@@ -93,9 +122,6 @@ static void a_busy_tool_does_not_starve_the_others(void **state) {
     of_others += index >= CALLS / 2;
     if (of_others < CALLS / 2) busy_before_last = of_busy;
   }
-  int status;
-  assert_int_equal(waitpid(sender, &status, 0), sender);
-  assert_int_equal(status, 0);
   print_message("%d of the busy tool's calls came before the last of the others'\n",
                 busy_before_last);
   assert_true(busy_before_last < CALLS / 4);
@@ -110,10 +136,10 @@ static void a_thousand_calls_wait_in_little_memory(void **state) {
   serving self;
   (void)state;
   serving_make(&self, "{\"concurrency\":1,\"queue\":2000,\"tools\":{\"t0\":{\"run\":[\"sh\",\"-c\","
-                      "\"while [ ! -e go ]; do sleep 0.01; done\"]}}}");
+                      "\"" HELD "\"]}}}");
   serving_start(&self);
   long before = child_rss_kb(self.server.pid);
-  pid_t sender = send_calls(self.server.in, 1000, CALLS, always_the_first);
+  pid_t sender = send_calls(self.server.in, CALLS, always_the_first, "{}");
   assert_int_equal(waitpid(sender, NULL, 0), sender);
   serving_ask(&self, "ping", "{}");
   long grown = child_rss_kb(self.server.pid) - before;
@@ -136,6 +162,21 @@ static int connect_ready(const char *url) {
   return fd;
 }
 
+/* How many of the greedy one's programs ended before the last of the modest one's. */
+static int greedy_before_modest(const serving *self) {
+  char path[512], line[64];
+  int greedy = 0, before = 0;
+  serving_path(self, "out/runs", path, sizeof path);
+  FILE *file = fopen(path, "r");
+  assert_non_null(file);
+  while (fgets(line, sizeof line, file)) {
+    greedy += strcmp(line, "greedy\n") == 0;
+    if (strcmp(line, "modest\n") == 0) before = greedy;
+  }
+  fclose(file);
+  return before;
+}
+
 /* The greedy one is ahead, and has more calls of the same tool than the other has. */
 static void a_greedy_client_does_not_starve_another(void **state) {
   serving *self = *state;
@@ -144,22 +185,20 @@ static void a_greedy_client_does_not_starve_another(void **state) {
   child server = CHILD(program, "serve", path, "--tcp", "127.0.0.1:0");
   child_listening(&server, url, sizeof url);
   int greedy = connect_ready(url), modest = connect_ready(url);
-  pid_t sender = send_calls(greedy, 1000, GREEDY, always_the_first);
-  answered_id(child_line_with(greedy, "\"id\":"));
-  pid_t other = send_calls(modest, 1000, MODEST, one_of_two);
+  hold(self);
+  pid_t sender = send_calls(greedy, GREEDY, always_the_first, "{\"who\":\"greedy\"}");
+  assert_int_equal(waitpid(sender, NULL, 0), sender);
+  ping(greedy, greedy, 4);
+  pid_t other = send_calls(modest, MODEST, one_of_two, "{\"who\":\"modest\"}");
+  assert_int_equal(waitpid(other, NULL, 0), other);
+  ping(modest, modest, 4);
+  let_go(self);
   for (int i = 0; i < MODEST; i++) answered_id(child_line_with(modest, "\"id\":"));
-  waitpid(other, NULL, 0);
-  int answered = 1;
-  child_send(greedy, "{\"jsonrpc\":\"2.0\",\"id\":5,\"method\":\"ping\"}\n");
-  while (!strstr(child_line(greedy), "\"id\":5,")) answered++;
+  int before = greedy_before_modest(self);
   print_message("%d of the greedy client's calls came before the last of the modest one's\n",
-                answered);
-  assert_true(answered < GREEDY / 2);
-  while (answered < GREEDY) {
-    answered_id(child_line_with(greedy, "\"id\":"));
-    answered++;
-  }
-  waitpid(sender, NULL, 0);
+                before);
+  assert_true(before < GREEDY / 2);
+  for (int i = 0; i < GREEDY; i++) answered_id(child_line_with(greedy, "\"id\":"));
   close(greedy);
   close(modest);
   kill(server.pid, SIGTERM);
@@ -243,7 +282,7 @@ static void expect_one_is_told(struct pollfd *posts, size_t count, int modest) {
   struct pollfd all[POSTS + 1];
   memcpy(all, posts, count * sizeof *posts);
   all[count] = (struct pollfd){.fd = modest, .events = POLLIN};
-  assert_true(poll(all, (nfds_t)count + 1, 10000) > 0);
+  assert_true(poll(all, (nfds_t)count + 1, 60000) > 0);
   if (all[count].revents) fail_msg("not the greedy one: %s", child_rest(modest));
   for (size_t i = 0; i < count; i++) {
     if (!all[i].revents) continue;
@@ -263,7 +302,7 @@ static void greedy_and_modest_by(int (*post)(const char *url, const char *addres
   char url[128], path[512];
   struct pollfd posts[POSTS];
   serving_make(&self, "{\"concurrency\":1,\"queue\":3,\"tools\":{\"hold\":{\"run\":[\"sh\",\"-c\","
-                      "\"while [ ! -e go ]; do sleep 0.01; done\"]}}}");
+                      "\"" HELD "\"]}}}");
   serving_path(&self, "idem.json", path, sizeof path);
   child server = CHILD(program, "serve", path, "--http", "127.0.0.1:0", flag, value);
   child_listening(&server, url, sizeof url);
@@ -318,6 +357,7 @@ static int start(void **state) {
   static serving self;
   char *config = make_config();
   serving_make(&self, config);
+  serving_folder(&self, "out");
   free(config);
   serving_start(&self);
   *state = &self;
