@@ -22,7 +22,9 @@ static const char config[] =
     " \"floods_errors\":{\"run\":[\"sh\",\"-c\",\"yes >&2\"],\"deadline_ms\":300},\n"
     " \"silent\":{\"run\":[\"sleep\",\"1000\"],\"idle_ms\":400},\n"
     " \"stubborn\":{\"run\":[\"sh\",\"-c\",\"trap '' TERM; echo progress: 1 $$ >&2;"
-    " while :; do sleep 0.05; done\"],\"deadline_ms\":300,\"progress\":true},\n"
+    " while :; do sleep 0.05; done\"],\"progress\":true},\n"
+    " \"late\":{\"run\":[\"sh\",\"-c\",\"trap '' TERM; while :; do sleep 0.05; done\"],"
+    "\"deadline_ms\":300},\n"
     " \"sleeps\":{\"run\":[\"sh\",\"-c\",\"sleep 1000 & echo progress: 1/2 $! >&2; wait\"],"
     "\"progress\":true},\n"
     " \"detaches\":{\"run\":[\"sh\",\"-c\",\"setsid sleep 1000 & echo progress: 1 $! >&2\"],"
@@ -54,7 +56,7 @@ static int end(void **state) {
 /* Waits until the last process that needs it has removed it. */
 static void expect_no_file(const char *pattern) {
   glob_t found;
-  uint64_t until = child_now_ms() + 10000;
+  uint64_t until = child_now_ms() + 60000;
   while (glob(pattern, GLOB_NOSORT, NULL, &found) == 0) {
     globfree(&found);
     if (child_now_ms() > until) fail_msg("%s is still there", pattern);
@@ -110,23 +112,29 @@ static void silence_and_slowness_have_limits(void **state) {
   expect_in(serving_call(*state, "silent", "{}"), "it wrote nothing for 400 ms (idle_ms)");
 }
 
-static void a_program_that_ignores_term_is_killed(void **state) {
-  int id = serving_send_call(*state, "stubborn", "{}");
-  long pid = pid_told(*state, "stubborn");
-  expect_in(serving_answer(*state, id), "took longer than 300 ms (deadline_ms)");
-  expect_gone(pid);
-}
-
-static void cancelling_ends_the_whole_group(void **state) {
-  serving *self = *state;
+static void cancel(serving *self, int id) {
   char message[160];
-  int id = serving_send_call(self, "sleeps", "{}");
-  long pid = pid_told(self, "sleeps");
   snprintf(message, sizeof message,
            "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\","
            "\"params\":{\"requestId\":%d}}\n",
            id);
   child_send(self->server.in, message);
+}
+
+/* When it has begun to ignore it; and at a deadline, whenever that comes. */
+static void a_program_that_ignores_term_is_killed(void **state) {
+  int id = serving_send_call(*state, "stubborn", "{}");
+  long pid = pid_told(*state, "stubborn");
+  cancel(*state, id);
+  expect_gone(pid);
+  expect_in(serving_call(*state, "late", "{}"), "took longer than 300 ms (deadline_ms)");
+}
+
+static void cancelling_ends_the_whole_group(void **state) {
+  serving *self = *state;
+  int id = serving_send_call(self, "sleeps", "{}");
+  long pid = pid_told(self, "sleeps");
+  cancel(self, id);
   expect_gone(pid);
   expect_in(serving_call(self, "quick", "{}"), "hello");
 }
@@ -151,13 +159,15 @@ static void json_becomes_structured_content(void **state) {
 
 static void calls_wait_for_their_turn_and_too_many_are_told(void **state) {
   serving *self = *state;
-  serving_send_call(self, "silent", "{}");
-  serving_send_call(self, "silent", "{}");
+  int running[] = {serving_send_call(self, "sleeps", "{}"),
+                   serving_send_call(self, "sleeps", "{}")};
+  for (int i = 0; i < 2; i++) pid_told(self, "sleeps");
   int third = serving_send_call(self, "quick", "{}"),
       fourth = serving_send_call(self, "quick", "{}");
   expect_in(serving_answer(self, fourth), "the server is busy");
-  /* As soon as one of the first two has ended, and perhaps before the other one is answered. */
+  cancel(self, running[0]);
   expect_in(serving_answer(self, third), "hello");
+  cancel(self, running[1]);
 }
 
 /* Last: it ends the server. */
@@ -215,15 +225,8 @@ static void no_more_hands_stay_than_a_quiet_server_needs(void **state) {
   for (int i = 0; i < CALLS; i++) ids[i] = serving_send_call(&self, "waits", "{}");
   for (int i = 0; i < CALLS; i++) child_line_with(self.server.out, "notifications/progress");
   assert_int_equal(processes_below_us().runners, CALLS);
-  for (int i = 0; i < CALLS; i++) {
-    char message[160];
-    snprintf(message, sizeof message,
-             "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\","
-             "\"params\":{\"requestId\":%d}}\n",
-             ids[i]);
-    child_send(self.server.in, message);
-  }
-  uint64_t until = child_now_ms() + 10000;
+  for (int i = 0; i < CALLS; i++) cancel(&self, ids[i]);
+  uint64_t until = child_now_ms() + 60000;
   while (processes_below_us().runners > STAY && child_now_ms() < until) poll(NULL, 0, 5);
   assert_int_equal(processes_below_us().runners, STAY);
   expect_in(serving_call(&self, "quick", "{}"), "hello");
