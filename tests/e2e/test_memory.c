@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #define MEMORY IDEM_BIN_DIR "/idem-memory"
-#define LATE_MS 2000 /* on a busy machine */
 
 typedef struct place {
   char folder[128];
@@ -75,9 +74,7 @@ static void what_takes_the_store_long_ends_with_an_error(void **state) {
   assert_int_equal(child_end(&changed), 0);
   uint64_t began = child_now_ms();
   mcp_expect(mcp_call(&client, "recall", "{\"query\":\"apples\"}"), "That takes too long");
-  uint64_t took = child_now_ms() - began;
-  print_message("it ended after %u ms\n", (unsigned)took);
-  assert_true(took >= 2000 && took < 2000 + LATE_MS);
+  assert_true(child_now_ms() - began >= 2000);
   mcp_expect(mcp_ask(&client, "ping", ""), "\"result\"");
   end(&client);
   child_remove_folder(where.folder);
