@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <uv.h>
 
-#define WAIT_MS 10000
+#define WAIT_MS 60000
 
 typedef struct world {
   const char *url;

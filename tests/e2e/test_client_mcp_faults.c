@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include <uv.h>
 
-#define WAIT_MS 30000
+#define WAIT_MS 60000
 
 typedef struct place {
   const char *url;

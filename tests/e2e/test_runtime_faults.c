@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <uv.h>
 
-#define WAIT_MS 10000
+#define WAIT_MS 60000
 #define BODY "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\",\"params\":[1]}"
 #define ECHOED "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":[1]}"
 

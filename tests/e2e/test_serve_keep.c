@@ -239,8 +239,7 @@ static void one_that_always_dies_is_started_less_and_less_often(void **state) {
   assert_true(child_now_ms() - began >= 100 + 200 + 400 + 800);
   assert_true(never_has_ended());
   int tries = 0;
-  do
-    expect_in(serving_call(&self, "never", "{}"), "its program has ended (exit status 3)");
+  do expect_in(serving_call(&self, "never", "{}"), "its program has ended (exit status 3)");
   while (never_has_ended() && ++tries < 4); /* where we stood still until the next start */
   assert_true(tries < 4);
 }
