@@ -33,7 +33,8 @@ static serving self;
 
 #define SCRIPT "\"script\":\"s.sql\","
 #define DATABASE "\"database\":\"d.db\","
-#define BOMB SCRIPT "\"args\":{\"p\":\"string\"},\"deadline_ms\":1000,\"output_bytes\":8388608,"
+#define EMPTY "\"script\":\"empty.sql\"," /* it is run within the deadline, too */
+#define BOMB EMPTY "\"args\":{\"p\":\"string\"},\"deadline_ms\":1000,\"output_bytes\":8388608,"
 #define LATE DATABASE "\"deadline_ms\":10,\"output_bytes\":8388608,"
 
 static const struct row {
@@ -51,7 +52,7 @@ static const struct row {
      "SELECT length(json_patch((SELECT json_group_object('k' || i, 1) FROM many),"
      " (SELECT json_group_object(:p || i, 1) FROM many))) AS r"},
     {"brief", DATABASE "\"args\":{\"p\":\"string\"},", "SELECT 'a' LIKE :p AS r"},
-    {"inward", SCRIPT "\"args\":{\"n\":\"integer\"},\"deadline_ms\":1000,",
+    {"inward", EMPTY "\"args\":{\"n\":\"integer\"},\"deadline_ms\":1000,",
      "SELECT " INWARD " + " INWARD " + " INWARD " + " INWARD " AS r"},
     {"late", LATE, "SELECT " LONG_STEP " AS r"},
     {"late_write", LATE "\"write\":true,", "INSERT INTO t SELECT " LONG_STEP},
@@ -168,6 +169,7 @@ static int start(void **state) {
       " 'z') AS i, typeof(replace('a', 'a', NULL)) AS j, trim('  a ') AS k, typeof(trim('a',"
       " NULL)) AS l, json_array(json_patch('{\"a\":1}', '{\"b\":2}')) AS m,"
       " typeof(json_patch(NULL, '{}')) AS n;");
+  serving_file(&self, "empty.sql", "SELECT 1;");
   make_database(seed);
   make_wide_database();
   serving_start(&self);
