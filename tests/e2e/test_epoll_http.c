@@ -20,11 +20,11 @@ static void stop(child *server) {
   assert_int_equal(child_end(server), 0);
 }
 
-/* Reads until `wanted` was seen; fails after ten seconds. */
+/* Reads until `wanted` was seen; fails after a minute. */
 static const char *read_until(int fd, const char *wanted) {
   static char text[1 << 16];
   size_t len = 0;
-  uint64_t end = child_now_ms() + 10000;
+  uint64_t end = child_now_ms() + 60000;
   for (text[0] = 0; !strstr(text, wanted); text[len] = 0) {
     struct pollfd ready = {.fd = fd, .events = POLLIN};
     uint64_t now = child_now_ms();

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #define WAIT "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"wait\"}\n"
-#define LONGEST_MS 20000
+#define LONGEST_MS 60000
 
 typedef struct world {
   uv_loop_t loop;

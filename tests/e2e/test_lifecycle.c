@@ -175,7 +175,7 @@ static void a_peer_that_reads_late_gets_every_answer(void **state) {
   close_input(&server);
   child_line_with(server.err, "listening on");
   struct pollfd full = {.fd = server.out, .events = POLLIN};
-  assert_int_equal(poll(&full, 1, 20000), 1);
+  assert_int_equal(poll(&full, 1, 60000), 1);
   static char answers[COUNT * sizeof ECHOED];
   size_t len = 0;
   ssize_t n;

@@ -245,7 +245,7 @@ static void read_answer(int fd, const char *wanted) {
   size_t len = 0;
   while (!memmem(text, len, wanted, strlen(wanted))) {
     struct pollfd ready = {.fd = fd, .events = POLLIN};
-    if (poll(&ready, 1, 10000) != 1) fail_msg("no %s in time, but %zu bytes", wanted, len);
+    if (poll(&ready, 1, 60000) != 1) fail_msg("no %s in time, but %zu bytes", wanted, len);
     ssize_t got = read(fd, text + len, sizeof text - len);
     if (got <= 0) fail_msg("the end came before %s: %.*s", wanted, (int)len, text);
     len += (size_t)got;

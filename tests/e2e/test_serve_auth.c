@@ -96,7 +96,7 @@ static const char *ask(const world *w, const char *token, const char *method, co
   child_send(fd, text);
   for (ssize_t got = 1; got > 0; len += (size_t)got) {
     struct pollfd ready = {.fd = fd, .events = POLLIN};
-    if (poll(&ready, 1, 20000) != 1) fail_msg("no answer in time");
+    if (poll(&ready, 1, 60000) != 1) fail_msg("no answer in time");
     got = read(fd, text + len, sizeof text - len - 1);
     if (got < 0) fail_msg("the connection broke");
   }

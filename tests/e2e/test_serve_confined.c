@@ -163,7 +163,7 @@ static void what_one_tool_may_the_next_may_not(void **state) {
 /* Some systems remove what nobody has touched for days. */
 /* Waits until the one who removes it has. */
 static void expect_no_folder(const char *path) {
-  uint64_t until = child_now_ms() + 10000;
+  uint64_t until = child_now_ms() + 60000;
   while (access(path, F_OK) == 0) {
     if (child_now_ms() > until) fail_msg("%s is still there", path);
     poll(NULL, 0, 5);

@@ -22,7 +22,9 @@ static const char config[] =
     " \"forks\":{\"run\":[\"sh\",\"-c\",\"sleep 1000 & sleep 1000 & echo done\"]},\n"
     " \"detaches\":{\"run\":[\"sh\",\"-c\",\"(setsid sh -c '(setsid sleep 1000 &)' &); "
     "env -i setsid sleep 1000 & nohup sleep 1000 >/dev/null 2>&1 & sleep 0.02; echo done\"]},\n"
-    " \"floods\":{\"run\":[\"sh\",\"-c\",\"setsid yes & sleep 0.02; echo done >&2; exit 3\"],"
+    " \"floods\":{\"run\":[\"sh\",\"-c\",\"setsid sh -c 'yes | head -c 2000; : >$TMPDIR/flooded; "
+    "exec yes' & "
+    "until [ -e $TMPDIR/flooded ]; do sleep 0.01; done; echo done >&2; exit 3\"],"
     "\"output_bytes\":1000},\n"
     " \"hops\":{\"run\":[\"" HOSTILE "\",\"hop\"]},\n"
     " \"grows\":{\"run\":[\"" HOSTILE "\",\"grow\"]},\n"
@@ -63,7 +65,7 @@ static void expect_only_idem(void) {
 
 /* The server is reaped; what it started ends by itself or is ours now. */
 static void expect_nobody(void) {
-  uint64_t until = child_now_ms() + 10000;
+  uint64_t until = child_now_ms() + 60000;
   int reaped;
   while ((reaped = waitpid(-1, NULL, WNOHANG)) >= 0) {
     if (child_now_ms() > until) fail_msg("left running: %s", processes_below_us().others);
@@ -258,7 +260,7 @@ static void who_kills_its_keeper_is_ended_and_told_of(void **state) {
   expect_in(answer, "\"isError\":true");
   expect_in(answer, "the process that watched over it was lost");
   expect_in(serving_call(*state, "quick", "{}"), "hello");
-  uint64_t until = child_now_ms() + 10000;
+  uint64_t until = child_now_ms() + 60000;
   while (processes_below_us().others[0]) {
     if (child_now_ms() > until) fail_msg("left running: %s", processes_below_us().others);
     poll(NULL, 0, 5);

@@ -59,7 +59,7 @@ static void open_listener(void) {
 
 static void wait_readable(int fd) {
   struct pollfd input = {.fd = fd, .events = POLLIN};
-  assert_int_equal(poll(&input, 1, 20000), 1);
+  assert_int_equal(poll(&input, 1, 60000), 1);
 }
 
 static size_t body_length(const char *head) {
@@ -290,7 +290,7 @@ static void a_client_that_reads_late_gets_every_answer(void **state) {
   for (; begun < 64 || poll(both, 1, 300) > 0; begun++) answer(take_request(), "200 OK", "", large);
   assert_true(begun < CALLS);
   while (said.results + said.others < CALLS) {
-    assert_true(poll(both, 2, 20000) > 0);
+    assert_true(poll(both, 2, 60000) > 0);
     if (both[0].revents) answer(take_request(), "200 OK", "", large);
     if (both[1].revents) read_lines(self.server.out, &said);
   }

@@ -87,7 +87,7 @@ static const char *read_until(int fd, const char *wanted, const char *other) {
   size_t len = 0;
   for (text[0] = 0; !strstr(text, wanted) && !strstr(text, other);) {
     struct pollfd ready = {.fd = fd, .events = POLLIN};
-    if (poll(&ready, 1, 10000) != 1) fail_msg("no %s in time, but %s", wanted, text);
+    if (poll(&ready, 1, 60000) != 1) fail_msg("no %s in time, but %s", wanted, text);
     ssize_t got = read(fd, text + len, sizeof text - 1 - len);
     if (got <= 0) fail_msg("the end came before %s: %s", wanted, text);
     len += (size_t)got;
@@ -108,7 +108,7 @@ static void expect_one_refused(const bounded *self) {
   struct pollfd ready[BOUND + 1];
   for (size_t i = 0; i <= BOUND; i++)
     ready[i] = (struct pollfd){.fd = self->asking[i], .events = POLLIN};
-  if (poll(ready, BOUND + 1, 10000) < 1) fail_msg("none of %d calls is refused", BOUND + 1);
+  if (poll(ready, BOUND + 1, 60000) < 1) fail_msg("none of %d calls is refused", BOUND + 1);
   size_t answered = 0;
   for (size_t i = 0; i <= BOUND; i++) {
     if (!ready[i].revents) continue;

@@ -165,7 +165,7 @@ static void subscribe_to_thing(const node *self, const char *session) {
 /* The number of the next event with data on a stream. */
 static unsigned next_event(int stream, const char *wanted) {
   unsigned number = 0;
-  for (uint64_t until = child_now_ms() + 20000;;) {
+  for (uint64_t until = child_now_ms() + 60000;;) {
     const char *line = child_line(stream);
     assert_true(child_now_ms() < until); /* comments come for ever */
     if (strncmp(line, "id: 0-", 6) == 0) number = (unsigned)strtoul(line + 6, NULL, 16);

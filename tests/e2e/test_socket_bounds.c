@@ -194,7 +194,7 @@ static void check_return(const char *flag) {
                        "60000", "--tls-cert", cert, "--tls-key", key);
   child_listening(&server, url, sizeof url);
   for (int i = 0; i < 5; i++) {
-    uint64_t until = child_now_ms() + 10000;
+    uint64_t until = child_now_ms() + 60000;
     struct pollfd one = {.events = POLLIN};
     bool in;
     do {

@@ -28,7 +28,7 @@ typedef struct world {
 static void on_tick(uv_timer_t *timer) { (void)timer; }
 
 static void set_up(world *in) {
-  *in = (world){.end_ms = child_now_ms() + 10000};
+  *in = (world){.end_ms = child_now_ms() + 60000};
   assert_int_equal(uv_loop_init(&in->loop), 0);
   uv_timer_init(&in->loop, &in->ticker);
   uv_timer_start(&in->ticker, on_tick, 10, 10);

@@ -9,6 +9,8 @@
 
 #define NODES REDIS_CLUSTER_NODES
 #define SLOTS 16384
+#define SOON_DEAD_MS "1000" /* they get to know each other soon, too */
+#define ALIVE_MS "600000"
 
 /* Ports of a cluster's own bus are 10,000 up unless told otherwise: free ones are taken for both. */
 static void start_node(redis_cluster *self, int i) {
@@ -22,7 +24,7 @@ static void start_node(redis_cluster *self, int i) {
                              "--cluster-port",
                              self->buses[i],
                              "--cluster-node-timeout",
-                             "1000",
+                             SOON_DEAD_MS,
                              "--cluster-replica-validity-factor",
                              "0",
                              "--repl-diskless-sync-delay",
@@ -58,6 +60,18 @@ static void meet(redis_cluster *self, int i) {
   if (i) redis_cluster_tell(self, i, command, "+OK");
 }
 
+static void set_timeout(const redis_cluster *self, const char *ms, int except) {
+  for (int i = 0; i < NODES; i++) {
+    char command[64];
+    snprintf(command, sizeof command, "CONFIG SET cluster-node-timeout %s", ms);
+    if (i != except) redis_cluster_tell(self, i, command, "+OK");
+  }
+}
+
+void redis_cluster_mourn(const redis_cluster *self, int dead) {
+  set_timeout(self, SOON_DEAD_MS, dead);
+}
+
 void redis_cluster_start(redis_cluster *self) {
   char command[160];
   for (int i = 0; i < NODES; i++) start_node(self, i);
@@ -74,6 +88,7 @@ void redis_cluster_start(redis_cluster *self) {
     wait_until(self, i, command, "+OK");
   }
   for (int i = 3; i < NODES; i++) wait_until(self, i, "INFO replication", "master_link_status:up");
+  set_timeout(self, ALIVE_MS, -1);
 }
 
 void redis_cluster_end(redis_cluster *self) {

@@ -15,6 +15,8 @@ typedef struct redis_cluster {
 /* Waits until every replica copies its primary. */
 void redis_cluster_start(redis_cluster *self);
 void redis_cluster_end(redis_cluster *self);
+/* One that was killed is taken for dead by the others; until then none is, however long it stands still. */
+void redis_cluster_mourn(const redis_cluster *self, int dead);
 /* One of them is told something, and answers with what begins so. */
 void redis_cluster_tell(const redis_cluster *self, int node, const char *command,
                         const char *expected);

@@ -21,7 +21,7 @@
   "\"2025-11-25\",\"capabilities\":{\"elicitation\":{}},"                                          \
   "\"clientInfo\":{\"name\":\"c\",\"version\":\"1\"}}}\n"
 
-enum { MUCH = 100000, LARGE = 200000, PATIENCE_MS = 1000 };
+enum { MUCH = 100000, LARGE = 200000, PATIENCE_MS = 60000 };
 
 /* ------------------------------------------------------------- who watches */
 

@@ -203,7 +203,7 @@ static const bomb bombs[] = {
 
 static double seconds_since(const struct timespec *start) {
   struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
   return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9;
 }
 
@@ -211,7 +211,7 @@ static void detonate(const bomb *b) {
   text schema = cook(&b->schema), instance = cook(&b->instance);
   judge j = judge_new(compile(schema.bytes));
   struct timespec start;
-  clock_gettime(CLOCK_MONOTONIC, &start);
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &start);
   j.check.max_steps = b->max_steps;
   bool valid = accepts(&j, instance.bytes);
   double seconds = seconds_since(&start);
