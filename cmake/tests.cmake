@@ -54,7 +54,7 @@ function(idem_test_labels name)
     list(APPEND labels threads)
     add_dependencies(threads ${name})
   endif()
-  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 240)
+  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 600)
   if(IDEM_SANITIZE MATCHES "thread")
     set_tests_properties(${name} PROPERTIES
                          ENVIRONMENT "LD_PRELOAD=${PROJECT_BINARY_DIR}/tsan_close.so")

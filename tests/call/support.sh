@@ -11,9 +11,9 @@ unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY
 failures=0 checks=0
 command -v node >/dev/null || { echo "node is missing: run scripts/setup test" >&2; exit 1; }
 
-# call STATUS TEXT WORD... - `idem call` exits with STATUS and prints TEXT somewhere, on stdout or stderr.
+# call STATUS TEXT WORD... - `idem call` exits with STATUS and prints TEXT somewhere, on stdout or stderr; all of it is in $output.
 call() {
-  local want=$1 text=$2 output got=0
+  local want=$1 text=$2 got=0
   shift 2
   checks=$((checks + 1))
   output=$(timeout 60 "$idem" call "$@" 2>&1 <"${input:-/dev/null}") || got=$?

@@ -25,7 +25,7 @@
 
 (defun idem-ask (method params)
   "Ask METHOD with PARAMS and wait for its result."
-  (jsonrpc-request idem-conn method params :timeout 20))
+  (jsonrpc-request idem-conn method params :timeout 60))
 
 (defun idem-error-of (method params)
   "The error alist that asking METHOD with PARAMS ends in."
@@ -62,7 +62,7 @@
   (idem-expect "all of many" (/ (* 49 50) 2) sum))
 
 (idem-expect "shutdown" '(:message "Shutting down gracefully") (idem-ask :shutdown '(:a 1)))
-(with-timeout (10 (idem-expect "exit" "an exit" "none"))
+(with-timeout (60 (idem-expect "exit" "an exit" "none"))
   (while (jsonrpc-running-p idem-conn) (accept-process-output nil 0.05)))
 (idem-expect "exit code" 0 (process-exit-status (jsonrpc--process idem-conn)))
 (idem-expect "unasked messages" nil idem-notified)
