@@ -1,6 +1,6 @@
 // nemesis.mjs - what is done to a world while its clients work: one harm at a time, chosen by chance, each undone before the run ends and
 // written down for the checker.
-import { sleep } from "./processes.mjs";
+import { sleep, until } from "./processes.mjs";
 
 export class Nemesis {
   constructor(world, history, chance) {
@@ -94,7 +94,9 @@ export class Nemesis {
     let at = this.chance.next() * this.harms.reduce((sum, [, weight]) => sum + weight, 0);
     return this.harms.find(([, weight]) => (at -= weight) < 0) ?? this.harms[0];
   }
-  async work(isOver) {
+  // Nothing is harmed before there is something to lose.
+  async work(isOver, hasAnswers) {
+    await until("clients are answered", hasAnswers);
     for (const harm of this.first()) await sleep(500), await harm();
     while (!isOver()) {
       await sleep(this.chance.between(100, 1000));

@@ -26,7 +26,8 @@ async function heal(world) {
 async function work(world, clients, nemesis) {
   const over = Date.now() + seconds * 1000;
   let harmed = false; // what comes first is never left out
-  const harm = nemesis.work(() => Date.now() > over).then(() => (harmed = true));
+  const answered = ({ history }) => history.records.some((record) => record.do === "answer");
+  const harm = nemesis.work(() => Date.now() > over, () => clients.every(answered)).then(() => (harmed = true));
   await Promise.all([harm, ...clients.map((client) => client.work(() => harmed && Date.now() > over))]);
   await heal(world);
   await Promise.all(clients.map((client) => client.look()));
