@@ -14,7 +14,7 @@ export const finish = (code, why) => {
 };
 process.on('uncaughtException', (error) => finish(1, error.stack));
 process.on('unhandledRejection', (error) => finish(1, error.stack));
-setTimeout(() => finish(1, 'it takes too long'), 150000).unref();
+setTimeout(() => finish(1, 'it takes too long'), 500000).unref();
 
 export const check = (name, good, saw) => {
   if (!good) finish(1, `${name}; saw ${JSON.stringify(saw)?.slice(0, 3000)}`);

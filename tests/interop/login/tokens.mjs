@@ -78,8 +78,8 @@ await load;
 check('keys rotate under load, and no good request is refused', refusals.length === 0 && seen.first > 20 && seen.second > 40, [refusals, seen]);
 
 ttl.access = 2;
+const began = Date.now(); // before it: how long it took to come is part of its time
 const brief = await token(signed.url);
-const began = Date.now();
 check('what listens with a token ends with it', /"resultType":"complete"/.test(await listen(signed.url, brief)), 'nothing');
 check('when that is over', Date.now() - began > 1500 && Date.now() - began < 30000, Date.now() - began);
 ttl.access = 600;
