@@ -32,7 +32,8 @@ function failed(histories) {
   return [...calls.values()].filter((call) => call.failed);
 }
 
-const world = new World(bin, "single", { direct: true, more: ["--drain-ms", options.drain, "--grace-ms", "30000"] });
+// None is taken for dead that merely had to wait for a processor.
+const world = new World(bin, "single", { direct: true, lease: 600000, more: ["--drain-ms", options.drain, "--grace-ms", "30000"] });
 await world.start();
 const clients = Array.from({ length: Number(options.clients) }, (_, i) =>
   new (i % 2 ? LegacyClient : ModernClient)(i + 1, { url: world.url, seed, folder: world.folder, calm: true }));

@@ -42,7 +42,7 @@ export class Node {
   async start() {
     const { world } = this;
     this.incarnation++;
-    const args = ["serve", join(world.folder, "idem.json"), "--http", `127.0.0.1:${this.port}`, "--store", world.store, "--lease-ms", LEASE_MS, "--no-page", ...world.more];
+    const args = ["serve", join(world.folder, "idem.json"), "--http", `127.0.0.1:${this.port}`, "--store", world.store, "--lease-ms", world.lease, "--no-page", ...world.more];
     const log = openSync(join(world.folder, `node-${this.number}.log`), "a");
     this.child = start(join(world.bin, "idem"), args.map(String), { log, env: { NODE: this.process } });
     await listens(this.child, this.port, `node ${this.process}`);
@@ -76,9 +76,9 @@ class Proxy {
 }
 
 export class World {
-  // `direct`: without proxies between. `parts`: of the store, where it is not as many as its set-up makes.
-  constructor(bin, setup, { nodes = 3, more = [], direct = false, parts = "", files = [here("idem.json")] } = {}) {
-    Object.assign(this, { bin, setup: SETUPS[setup], more, direct, parts });
+  // `direct`: without proxies between. `parts`: of the store, where it is not as many as its set-up makes. `lease`: of nodes, in milliseconds.
+  constructor(bin, setup, { nodes = 3, more = [], direct = false, parts = "", lease = LEASE_MS, files = [here("idem.json")] } = {}) {
+    Object.assign(this, { bin, setup: SETUPS[setup], more, direct, parts, lease });
     this.folder = folder("faults");
     mkdirSync(join(this.folder, "runs"));
     for (const file of files) copyFileSync(file, join(this.folder, basename(file)));
