@@ -20,7 +20,7 @@
 #define WAVES 3
 #define GROWTH_KB (16 * 1024)
 #define QUARANTINE_KB (64 * 1024) /* where the sanitizer keeps 32 MiB of what is freed */
-#define RETURN_MS 5000u
+#define RETURN_MS 30000u
 #define WAVE_MS 240000u
 
 static const episode episodes[] = {
