@@ -49,15 +49,14 @@ static void end_of_input_ends_the_server(void **state) {
 
 static void what_was_asked_before_the_end_of_input_is_answered(void **state) {
   (void)state;
-  child server = CHILD(REFERENCE);
+  child server = CHILD(REFERENCE, "--grace-ms", "600000");
   child_send(server.in, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"sleep\",\"params\":[50]}");
   close_input(&server);
   child_expect_line(server.out, "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":null}");
   assert_int_equal(child_end(&server), 0);
 }
 
-/* More than a pipe holds waits for a reader that comes only after the input has ended. */
-/* For as long as the grace. */
+/* More than a pipe holds waits for a reader that comes only after the input has ended, for as long as the grace. */
 static void answers_wait_for_a_reader_after_the_end_of_input(void **state) {
   (void)state;
   child server = CHILD(REFERENCE, "--grace-ms", "600000");

@@ -84,10 +84,11 @@ static void a_file_is_read_while_a_request_waits(void **state) {
   (void)state;
   FILE *in = tmpfile();
   assert_non_null(in);
-  fputs("{\"jsonrpc\":\"2.0\",\"id\":\"s\",\"method\":\"sleep\",\"params\":[20]}\n" ASK, in);
+  fputs("{\"jsonrpc\":\"2.0\",\"id\":\"s\",\"method\":\"sleep\",\"params\":[1000]}\n" ASK, in);
   fflush(in);
   rewind(in);
-  child server = child_start_with(reference, fileno(in), CHILD_PIPE);
+  child server = child_start_with((const char *const[]){REFERENCE, "--grace-ms", "600000", NULL},
+                                  fileno(in), CHILD_PIPE);
   child_expect_line(server.out, ANSWER);
   child_expect_line(server.out, "{\"jsonrpc\":\"2.0\",\"id\":\"s\",\"result\":null}");
   assert_int_equal(child_end(&server), 0);
@@ -269,7 +270,7 @@ static void requests_that_wait_at_the_end_of_input_are_answered_in_order(void **
                                         "\"id\":3,\"result\":[3]}"};
   char message[256];
   (void)state;
-  child server = CHILD(REFERENCE, "--profile", "lsp");
+  child server = CHILD(REFERENCE, "--profile", "lsp", "--grace-ms", "600000");
   for (size_t i = 0; i < 3; i++) {
     snprintf(message, sizeof message, "Content-Length: %zu\r\n\r\n%s", strlen(bodies[i]),
              bodies[i]);
