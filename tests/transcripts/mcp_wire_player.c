@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATIENCE_MS = 20000, QUIET_TURNS = 4 };
+enum { PATIENCE_MS = 60000, QUIET_TURNS = 4 };
 #define LAST_ID "\"the end\""
 
 _Noreturn void mcp_wire_die(const char *what) {

@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PATIENCE_MS = 20000 };
+enum { PATIENCE_MS = 60000 };
 
 typedef enum transport { OVER_STDIO, OVER_TCP, OVER_UNIX, OVER_HTTP, OVER_WS } transport;
 static const char *const transport_names[] = {"stdio", "tcp", "unix", "http", "ws"};
