@@ -289,6 +289,12 @@ void idem__http_serving_refuse_late(idem__http_serving *serving) {
   idem__http_serve_held(serving->exchange, refuse_late, serving);
 }
 
+static void wait_for_turn(idem__http_serving *serving) {
+  serving->late.run = take_in_late;
+  idem__http_serving_wait_for_turn(serving);
+  idem__pool_put_off(serving->rpc->pool, &serving->late);
+}
+
 /* The turn is over: what was asked is held until another. Where it cannot be, it is refused: to work on it now would let
  * many hold up the loop for as long as they like. */
 static bool put_off(idem__http_serving *serving, const idem_http_request *request) {
@@ -300,9 +306,7 @@ static bool put_off(idem__http_serving *serving, const idem_http_request *reques
     refuse_in(serving, request, &full);
     return true;
   }
-  serving->late.run = take_in_late;
-  idem__http_serving_wait_for_turn(serving);
-  idem__pool_put_off(pool, &serving->late);
+  wait_for_turn(serving);
   return true;
 }
 
@@ -345,13 +349,18 @@ void idem__http_rpc_serve(idem_http_exchange *exchange, const idem_http_request 
   begin(serving, exchange, request);
 }
 
+void idem__http_serving_begin_at_once(idem__http_serving *serving) {
+  idem__http_serve_held(serving->exchange, take_in, serving);
+}
+
 void idem__http_serving_begin(void *protocol, const idem__http_refusal *refusal) {
   idem__http_serving *serving = IDEM_CONTAINER(protocol, idem__http_serving, state);
-  idem_http_exchange *exchange = serving->exchange;
   if (refusal)
     idem__http_serving_refuse(serving, refusal);
+  else if (idem__pool_turn_over(serving->rpc->pool, idem__conn_clock(serving->conn)))
+    wait_for_turn(serving); /* what many waited for comes for all of them at once */
   else
-    idem__http_serve_held(exchange, take_in, serving);
+    idem__http_serving_begin_at_once(serving);
 }
 
 bool idem__http_rpc_admit(idem__http_rpc *rpc, idem_http_exchange *exchange) {

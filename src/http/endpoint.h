@@ -72,6 +72,8 @@ void idem__http_serving_pump(idem__http_serving *serving);
  * taken in now, as one that the protocol has given up. */
 void idem__http_serving_wait(idem__http_serving *serving);
 void idem__http_serving_wait_for_turn(idem__http_serving *serving);
+/* What it waited for will not come, nor another turn. */
+void idem__http_serving_begin_at_once(idem__http_serving *serving);
 /* It waits for a turn that it will not have. */
 void idem__http_serving_refuse_late(idem__http_serving *serving);
 bool idem__http_serving_wait_to_begin(idem__http_serving *serving,

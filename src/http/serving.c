@@ -257,7 +257,7 @@ static void on_stop_waiting(void *user, idem__http_stop how) {
     idem__http_serving_refuse_late(serving);
   } else {
     idem__http_protocol_of(serving)->give_up(serving->state);
-    idem__http_serving_begin(serving->state, NULL);
+    idem__http_serving_begin_at_once(serving);
   }
 }
 

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define WAITING_BYTES ((size_t)8 << 20) /* of messages of one stream that wait for a turn */
+
 /* One open stream. The table's lock guards its place in the map, and its life for other threads. */
 typedef struct line {
   idem_list link; /* in the endpoint, those that have ended included */
@@ -15,7 +17,10 @@ typedef struct line {
   idem_http_exchange *exchange; /* NULL: going */
   idem_conn *conn;
   uint64_t comment_ms;
-  _Atomic uint64_t used_ms;     /* when something was posted */
+  _Atomic uint64_t used_ms; /* when something was posted */
+  idem__late late;          /* in line for a turn, while messages wait */
+  idem_list waiting;        /* for it */
+  size_t waiting_bytes;
   const struct carried *taking; /* the message being taken; NULL: none */
   bool paid;                    /* by its POST, for its first element */
   char id[IDEM__SESSION_ID + 1];
@@ -36,9 +41,12 @@ static void leave_table(line *open) {
   idem__session_table_unlock(table);
 }
 
+static void forget_waiting(line *open);
+
 static void free_line(line *open) {
   leave_table(open);
   idem_list_remove(&open->link);
+  forget_waiting(open);
   idem_conn_free(open->conn);
   idem__free(&open->endpoint->alloc, open);
 }
@@ -112,6 +120,7 @@ static void on_output(idem_conn *conn, void *user) {
 
 /* A message on its way to the thread of its stream. */
 typedef struct carried {
+  idem_list link; /* waiting for a turn of its stream */
   idem_alloc alloc;
   idem__session_table *table;
   const idem__mcp_endpoint *endpoint;
@@ -129,6 +138,19 @@ static void free_carried(carried *message) {
   idem_alloc alloc = message->alloc;
   idem__grant_unref(message->grant);
   idem__free(&alloc, message);
+}
+
+static carried *pop_waiting(line *open) {
+  if (idem_list_empty(&open->waiting)) return NULL;
+  carried *first = IDEM_CONTAINER(open->waiting.next, carried, link);
+  idem_list_remove(&first->link);
+  open->waiting_bytes -= sizeof *first + first->len + first->key_len;
+  return first;
+}
+
+static void forget_waiting(line *open) {
+  idem_list_remove(&open->late.link);
+  for (carried *message; (message = pop_waiting(open));) free_carried(message);
 }
 
 /* The POST has taken a token; the elements of a batch after the first take their own. */
@@ -178,14 +200,40 @@ static void on_time(idem_http_exchange *exchange, uint64_t now_ms, void *user) {
   set_time(open);
 }
 
+static void take_message(line *open, const carried *message);
+
+/* Out of turn: all that waits. */
+static void take_waiting(line *open) {
+  idem_list_remove(&open->late.link);
+  for (carried *message; (message = pop_waiting(open));) {
+    take_message(open, message);
+    free_carried(message);
+  }
+}
+
 static void on_stop(void *user, idem__http_stop how) {
   line *open = user;
+  if (!idem_list_empty(&open->waiting)) {
+    idem__conn_refuse_new(open->conn);
+    take_waiting(open);
+  }
   switch (how) {
   case IDEM__HTTP_STOP_SOON: idem_conn_close(open->conn); break;
   case IDEM__HTTP_STOP_NOW: idem_conn_abort(open->conn); break;
   case IDEM__HTTP_STOP_UNAUTHORIZED: idem__conn_revoke(open->conn); break;
   }
   pump(open);
+}
+
+/* One message in a turn, as others have theirs. What its conn still has of a batch comes first. */
+static void take_one(idem__late *late) {
+  line *open = IDEM_CONTAINER(late, line, late);
+  carried *message = idem__conn_waits(open->conn) ? NULL : pop_waiting(open);
+  if (message) {
+    take_message(open, message);
+    free_carried(message);
+  }
+  if (!idem_list_empty(&open->waiting)) idem__pool_put_off(open->endpoint->rpc->pool, late);
 }
 
 /* ------------------------------------------------------------------ opening */
@@ -208,6 +256,9 @@ static line *new_line(idem__mcp_endpoint *endpoint, idem_http_exchange *exchange
   if (!open) return NULL;
   open->endpoint = endpoint;
   open->exchange = exchange;
+  open->late.run = take_one;
+  idem_list_init(&open->late.link);
+  idem_list_init(&open->waiting);
   atomic_init(&open->used_ms, idem__http_exchange_now(exchange));
   endpoint->upgrading_claimed =
       idem__mcp_principal(idem__http_exchange_conn(exchange), request, open->principal);
@@ -281,13 +332,32 @@ static void take_message(line *open, const carried *message) {
   if (open->exchange) set_time(open);
 }
 
+/* True: it waits for a turn. Where too much does, all of it is taken now. */
+static bool put_off(line *open, carried *message) {
+  idem_pool *pool = open->endpoint->rpc->pool;
+  size_t bytes = sizeof *message + message->len + message->key_len;
+  bool behind = !idem_list_empty(&open->waiting) || idem__conn_waits(open->conn);
+  if (!behind && !idem__pool_turn_over(pool, idem__conn_clock(open->conn))) return false;
+  if (bytes > WAITING_BYTES - open->waiting_bytes) {
+    take_waiting(open);
+    return false;
+  }
+  open->waiting_bytes += bytes;
+  idem_list_append(&open->waiting, &message->link);
+  idem__pool_put_off(pool, &open->late);
+  return true;
+}
+
 /* On the stream's own thread, the only one that ends it: what is found stays. */
 static void deliver(void *arg) {
   carried *message = arg;
   idem__session_table_lock(message->table);
   line *open = idem_map_get(&message->table->sse_lines, message->id, IDEM__SESSION_ID);
   idem__session_table_unlock(message->table);
-  if (open && open->endpoint == message->endpoint) take_message(open, message);
+  if (open && open->endpoint == message->endpoint) {
+    if (put_off(open, message)) return;
+    take_message(open, message);
+  }
   free_carried(message);
 }
 

@@ -534,10 +534,12 @@ IDEM__COLD void idem__conn_go_on(idem__late *late) {
   idem__conn_enter(conn);
   idem__conn_now_ns(conn);
   conn->going_on = true;
-  bool progress = take_rest(conn);
+  idem__dispatch_held(conn); /* older than the rest */
+  bool over = !idem_list_empty(&conn->rest->late.link);
+  bool progress = !over && take_rest(conn);
   conn->going_on = false;
   if (conn->eof_waits && !idem__turn_waits(conn) && !stopped(conn)) end_input(conn);
-  idem__dispatch_held(conn);
+  if (!over) idem__dispatch_held(conn);
   watch_frame(conn, progress);
   end_failed(conn);
   bool gone = conn->free_later;

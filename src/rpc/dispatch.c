@@ -21,8 +21,13 @@ bool idem__dispatch_must_hold(const idem_conn *conn, bool answered) {
   return !idem_list_empty(&conn->held) || !may_run(conn, answered);
 }
 
+/* What waits for a turn has it before what came later, and out of turn only as what ends. */
+static bool has_turn(const idem_conn *conn) {
+  return conn->going_on || conn->closed || !idem__turn_waits(conn);
+}
+
 bool idem__dispatch_ready(const idem_conn *conn) {
-  if (idem_list_empty(&conn->held)) return false;
+  if (idem_list_empty(&conn->held) || !has_turn(conn)) return false;
   const idem_request *first = IDEM_CONTAINER(conn->held.next, idem_request, link);
   return may_run(conn, first->refusal || first->id.kind != IDEM__ID_ABSENT);
 }
@@ -132,8 +137,11 @@ IDEM__APART static void run_held(idem_request *request) {
 }
 
 IDEM__EARLY void idem__dispatch_held(idem_conn *conn) {
+  bool progress = false;
   while (idem__dispatch_ready(conn) && conn->failure == IDEM_OK && !conn->free_later) {
+    if (conn->pool->turn_ns && idem__turn_leave_held(conn, progress)) return;
     run_held(IDEM_CONTAINER(conn->held.next, idem_request, link));
+    progress = true;
   }
 }
 

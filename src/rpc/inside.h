@@ -383,6 +383,8 @@ static inline bool idem__turn_waits_in_batch(const idem_conn *conn) {
 /* The turn is over, and these elements wait for another; false: they are to be worked on. */
 bool idem__turn_leave_batch(idem_conn *conn, const struct idem__batch_rest *at);
 void idem__dispatch_rest_of_batch(idem_conn *conn);
+/* The same of what was held: for its number, or for output that was not read. */
+bool idem__turn_leave_held(idem_conn *conn, bool progress);
 void idem__conn_refuse_rest(idem_conn *conn);
 void idem__turn_deinit(idem_conn *conn);
 bool idem__turn_is_over(idem_conn *conn, bool progress);

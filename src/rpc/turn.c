@@ -108,10 +108,20 @@ bool idem__turn_put_off(idem_conn *conn, bool progress) {
 
 /* Behind it nothing is looked at until it is done, so that answers and effects keep their order. */
 bool idem__turn_leave_batch(idem_conn *conn, const struct idem__batch_rest *at) {
-  if (conn->closed || !idem__turn_is_over(conn, true)) return false;
+  if (conn->closed || idem__turn_waits_in_batch(conn) || !idem__turn_is_over(conn, true))
+    return false;
   if (!idem__block_keep_text(at->batch->block) || !idem__turn_room(conn, 0)) return false;
   conn->rest->batch = *at;
   conn->in_flight++;
+  idem__pool_put_off(conn->pool, &conn->rest->late);
+  return true;
+}
+
+/* ------------------------------------------------------------ of what was held */
+
+bool idem__turn_leave_held(idem_conn *conn, bool progress) {
+  if (conn->closed || !idem__turn_is_over(conn, progress)) return false;
+  if (!idem__turn_room(conn, 0)) return false;
   idem__pool_put_off(conn->pool, &conn->rest->late);
   return true;
 }

@@ -143,7 +143,8 @@ static void a_store_that_cannot_be_is_refused_with_the_reason(void **state) {
   (void)state;
   expect_refused("sqlite:/nowhere/at/all.db", "No such file", 1);
   expect_refused("sqlite:/tmp/idem.db?sync=perhaps", "sqlite:/path?sync=full", 1);
-  expect_refused("mysql://localhost", "this flag wants memory:, sqlite:/PATH/FILE, redis://HOST:6379", 2);
+  expect_refused("mysql://localhost",
+                 "this flag wants memory:, sqlite:/PATH/FILE, redis://HOST:6379", 2);
 }
 
 /* ------------------------------------------------------------------- no room left */

@@ -188,7 +188,8 @@ static void limited_by(const char *schema, const char *instance, const char *bou
   assert_false(j.result.valid);
   assert_string_equal(j.result.limit, bound);
   judge_free(&j);
-  assert_true(seconds_since(&start) < 20); /* of a processor; generous: sanitizers, a slow machine */
+  assert_true(seconds_since(&start) <
+              20); /* of a processor; generous: sanitizers, a slow machine */
 }
 
 /* Each level tries the next one `fan` times. */
