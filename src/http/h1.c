@@ -35,10 +35,13 @@ void idem__h1_refuse_and_close(idem_http_conn *conn) {
 }
 
 /* The parser knows methods by name and ends at the first byte that is none's. All that are registered are of capital letters; what
- * has another byte there is not HTTP. What follows is not looked at, so that the answer is the same wherever input was split. */
+ * has another byte there, or a blank before any, is not HTTP. What follows is not looked at, so that the answer is the same wherever
+ * input was split. */
 static bool is_unknown_method(const idem_http_conn *conn, llhttp_errno_t error) {
   const char *at = llhttp_get_error_pos(&conn->parser);
-  return error == HPE_INVALID_METHOD && at && ((*at >= 'A' && *at <= 'Z') || *at == '-');
+  if (error != HPE_INVALID_METHOD || !at) return false;
+  bool ends = *at == ' ' && conn->request && at > conn->request->base;
+  return (*at >= 'A' && *at <= 'Z') || *at == '-' || ends;
 }
 
 static void refuse_syntax(idem_http_conn *conn, llhttp_errno_t error) {

@@ -75,6 +75,8 @@ static const trick tricks[] = {
      "501 ", INVALID("method-not-allowed")},
     {"lower case method", "get /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", "400 ", PARSE},
     {"a header alone", "Content-Length: 2\r\n\r\n{}", "400 ", PARSE},
+    {"shorter method", "PO / HTTP/1.1\r\nHost: localhost\r\n\r\n", "501 ",
+     INVALID("method-not-allowed")},
     {"longer method", "POSTS / HTTP/1.1\r\nHost: localhost\r\n\r\n", "501 ",
      INVALID("method-not-allowed")},
     {"method of WebDAV", "PROPFIND / HTTP/1.1\r\nHost: localhost\r\n\r\n", "501 ",
