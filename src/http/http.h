@@ -311,6 +311,9 @@ bool idem__http_server_trusts(const idem_http_server *server, const idem__ip *wh
 /* A whole "503, try later" answer for a connection there is no room for. */
 extern const char idem__http_busy[];
 extern const size_t idem__http_busy_len;
+/* ... and what is sent to who speaks HTTP where TLS is spoken. */
+extern const char idem__http_plain[];
+extern const size_t idem__http_plain_len;
 
 /* -------------------------------------------------------------- exchange */
 

@@ -17,16 +17,6 @@ idem__view idem__http_usual_lines(void) {
   return (idem__view){usual_lines, sizeof usual_lines - 1};
 }
 
-#define BUSY_BODY                                                                                  \
-  "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32600,\"message\":\"Invalid Request\","   \
-  "\"data\":{\"reason\":\"unavailable\"}}}"
-const char idem__http_busy[] =
-    "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: 111\r\n"
-    "Retry-After: 1\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
-    "Connection: close\r\n\r\n" BUSY_BODY;
-const size_t idem__http_busy_len = sizeof idem__http_busy - 1;
-_Static_assert(sizeof BUSY_BODY - 1 == 111, "the Content-Length above counts this body");
-
 /* ------------------------------------------------------------------- heads */
 
 /* Appends to memory that was made large enough. */

@@ -1,4 +1,4 @@
-/* status.c - HTTP statuses and their words: one table for what we send and what we are told. */
+/* status.c - HTTP statuses and their words: one table for what we send and what we are told. And answers that need no request. */
 #include "http.h"
 
 typedef struct status_row {
@@ -71,3 +71,25 @@ idem__view idem__http_status_text(uint16_t status) {
   const status_row *row = find(status);
   return row ? row->text : find(500)->text;
 }
+
+/* ------------------------------------------------------- answers that are sent as they are */
+
+#define BUSY_BODY                                                                                  \
+  "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32600,\"message\":\"Invalid Request\","   \
+  "\"data\":{\"reason\":\"unavailable\"}}}"
+const char idem__http_busy[] =
+    "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: 111\r\n"
+    "Retry-After: 1\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
+    "Connection: close\r\n\r\n" BUSY_BODY;
+const size_t idem__http_busy_len = sizeof idem__http_busy - 1;
+_Static_assert(sizeof BUSY_BODY - 1 == 111, "the Content-Length above counts this body");
+
+#define PLAIN_BODY                                                                                 \
+  "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32600,\"message\":\"Invalid Request\","   \
+  "\"data\":{\"reason\":\"unavailable\",\"hint\":\"this port speaks HTTPS: use https://\"}}}"
+const char idem__http_plain[] =
+    "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: 157\r\n"
+    "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
+    "Connection: close\r\n\r\n" PLAIN_BODY;
+const size_t idem__http_plain_len = sizeof idem__http_plain - 1;
+_Static_assert(sizeof PLAIN_BODY - 1 == 157, "the Content-Length above counts this body");

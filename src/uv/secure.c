@@ -16,7 +16,10 @@ struct idem__secure {
   idem_alloc alloc;
   char *rest; /* bytes for the wire; NULL: none wait */
   size_t rest_len, rest_at;
-  bool ending; /* the socket is shut down after the rest */
+  bool ending;       /* the socket is shut down after the rest */
+  bool heard;        /* the other side has said something */
+  const char *plain; /* for who begins with HTTP; NULL: nothing */
+  size_t plain_len;
 };
 
 idem_status idem__secure_new(const idem_alloc *alloc, const idem__tls_module *module,
@@ -126,6 +129,28 @@ static size_t decrypt(idem__secure *secure, char *into, size_t size, long *verdi
   return got;
 }
 
+void idem__secure_set_plain(idem__secure *secure, const char *text, size_t len) {
+  secure->plain = text;
+  secure->plain_len = len;
+}
+
+/* A method begins with a capital letter, which no record of TLS does. */
+static bool begins_with_http(idem__secure *secure, char first) {
+  bool begins = !secure->heard && secure->plain && first >= 'A' && first <= 'Z';
+  secure->heard = true;
+  return begins;
+}
+
+/* Says so, and reads what has come already, lest a reset overtake the answer. */
+static ssize_t turn_away(const idem__secure *secure, int fd) {
+  char nothing[BUFFER_BYTES];
+  if (send_some(fd, secure->plain, secure->plain_len) > 0) {
+    shutdown(fd, SHUT_WR);
+    recv(fd, nothing, sizeof nothing, MSG_DONTWAIT);
+  }
+  return -EPROTO;
+}
+
 void idem__secure_begin(idem__secure *secure, int fd) {
   char nothing; /* can come before anything was received */
   secure->module->read(secure->session, &nothing, 1);
@@ -144,6 +169,7 @@ ssize_t idem__secure_read(idem__secure *secure, int fd, char *into, size_t size)
     ssize_t n = recv(fd, cipher, sizeof cipher, MSG_DONTWAIT);
     if (n < 0) return -errno;
     if (n == 0) return idem__secure_ready(secure) ? 0 : -ECONNRESET;
+    if (begins_with_http(secure, cipher[0])) return turn_away(secure, fd);
     if (secure->module->feed(secure->session, cipher, (size_t)n) != IDEM_OK) return -ENOMEM;
   }
 }

@@ -10,6 +10,8 @@ typedef struct idem__secure idem__secure;
 /* Takes the session, also when it fails. */
 idem_status idem__secure_new(const idem_alloc *alloc, const idem__tls_module *module,
                              idem__tls_session *session, idem__secure **out);
+/* What is sent, as it is, to who begins with HTTP and not with TLS; lent for as long as it lives. */
+void idem__secure_set_plain(idem__secure *secure, const char *text, size_t len);
 /* A client's first words. */
 void idem__secure_begin(idem__secure *secure, int fd);
 void idem__secure_free(idem__secure *secure); /* takes NULL */

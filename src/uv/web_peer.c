@@ -1,5 +1,6 @@
 /* web_peer.c - the machine of an HTTP connection: see driver.h. Who may come, and who makes room. */
 #include "uv/clients.h"
+#include "uv/secure.h"
 #include "uv/tls_files.h"
 #include "uv/web.h"
 
@@ -196,8 +197,11 @@ static idem_status secure(idem__web_peer *peer) {
   idem__tls_session *session;
   idem_status status = idem__tls_files_accept(files, &session);
   if (status != IDEM_OK) return status;
-  return idem__socket_secure(&peer->socket, idem__tls_files_module(files), session,
-                             idem__clock_ms() + HANDSHAKE_MS);
+  status = idem__socket_secure(&peer->socket, idem__tls_files_module(files), session,
+                               idem__clock_ms() + HANDSHAKE_MS);
+  if (status == IDEM_OK)
+    idem__secure_set_plain(peer->socket.secure, idem__http_plain, idem__http_plain_len);
+  return status;
 }
 
 void idem__web_accept(idem__web *web, int fd, const idem__address *from) {

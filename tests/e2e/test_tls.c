@@ -53,7 +53,11 @@ static void curl_is_answered_over_tls(void **state) {
   assert_string_equal(text, ECHOED);
   char plain[128];
   snprintf(plain, sizeof plain, "http%s", url + 5);
-  assert_true(RUN(text, "/usr/bin/env", "curl", "-sS", "--max-time", "10", plain) != 0);
+  assert_true(RUN(text, "/usr/bin/env", "curl", "-sSf", "--max-time", "10", plain) != 0);
+  assert_int_equal(RUN(text, "/usr/bin/env", "curl", "-sS", "--max-time", "10", "-w",
+                       "%{http_code}", "-d", BODY, plain),
+                   0);
+  assert_non_null(strstr(text, "\"hint\":\"this port speaks HTTPS: use https://\"}}}400"));
   assert_int_equal(ask(url, cert, text, sizeof text), 0);
   stop(&server);
 }
