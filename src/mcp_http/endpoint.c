@@ -32,9 +32,14 @@ const idem__http_rules idem__mcp_rules = {
     .disconnect_cancels = true,
 };
 
+/* Lines of one name are one list (RFC 9110, 5.3), which is neither a session's id nor a version nor a key. */
+idem__view idem__mcp_given(const idem_http_request *request, size_t place) {
+  bool several = request->known_count[IDEM__H_GIVEN + place] > 1;
+  return several ? (idem__view){"", 0} : idem__http_given_value(request, place);
+}
+
 idem__view idem__mcp_key(const idem_http_request *request) {
-  bool several = request->known_count[IDEM__H_GIVEN + IDEM__MCP_H_KEY] > 1;
-  return several ? (idem__view){"", 0} : idem__http_given_value(request, IDEM__MCP_H_KEY);
+  return idem__mcp_given(request, IDEM__MCP_H_KEY);
 }
 
 /* ------------------------------------------------------------------ telling */

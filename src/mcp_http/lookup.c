@@ -277,8 +277,8 @@ static bool read_event_id(idem__view id, uint64_t *stream, uint32_t *sequence) {
 /* False: it was refused. */
 static bool check(idem__mcp_endpoint *endpoint, idem_http_exchange *exchange,
                   const idem_http_request *request) {
-  idem__view id = idem__http_given_value(request, IDEM__MCP_H_SESSION);
-  idem__view version = idem__http_given_value(request, IDEM__MCP_H_VERSION);
+  idem__view id = idem__mcp_given(request, IDEM__MCP_H_SESSION);
+  idem__view version = idem__mcp_given(request, IDEM__MCP_H_VERSION);
   const idem__revision *named = version.at ? idem__revision_find(version.at, version.len) : NULL;
   bool legacy = idem__revision_legacy(endpoint->worker->server->opts.revisions) != NULL;
   static const idem__http_refusal no_session = {
@@ -326,6 +326,6 @@ void idem__mcp_lookup(idem__mcp_endpoint *endpoint, idem_http_exchange *exchange
   one->finding.user = one;
   idem__http_on_abort(exchange, on_abort, one);
   idem__http_conn_on_stop(idem__http_exchange_conn(exchange), on_stop, one);
-  idem__http_session_find(&one->finding, idem__http_given_value(request, IDEM__MCP_H_SESSION),
+  idem__http_session_find(&one->finding, idem__mcp_given(request, IDEM__MCP_H_SESSION),
                           idem__http_exchange_now(exchange));
 }

@@ -80,6 +80,8 @@ enum {
 extern const idem__http_rules idem__mcp_rules;
 /* Its Idempotency-Key, absent where there is none; of several none is a key. */
 idem__view idem__mcp_key(const idem_http_request *request);
+/* The value of a header that its rules ask for; of several of one name an empty one. */
+idem__view idem__mcp_given(const idem_http_request *request, size_t place);
 
 /* --------------------------------------------------------------- sessions */
 

@@ -18,8 +18,11 @@ typedef struct unconfirmed {
 
 static bool get_header(void *ctx, const char *name, const char **value, size_t *len) {
   const idem__mcp_serving *serving = ctx;
-  if (!serving->request) return false;
-  idem__view found = idem__http_header_value(serving->request, name);
+  const idem_http_request *request = serving->request;
+  if (!request) return false;
+  idem__http_known which = idem__http_known_header(request->given, name, strlen(name));
+  idem__view found = which >= IDEM__H_GIVEN ? idem__mcp_given(request, which - IDEM__H_GIVEN)
+                                            : idem__http_header_value(request, name);
   *value = found.at;
   *len = found.len;
   return found.at != NULL;
@@ -334,8 +337,8 @@ static idem__http_when find_session(idem__mcp_serving *serving, idem_http_exchan
 static idem__http_when begin_serving(void *at, idem_http_exchange *exchange,
                                      const idem_http_request *request) {
   idem__mcp_serving *serving = at;
-  idem__view id = idem__http_given_value(request, IDEM__MCP_H_SESSION);
-  idem__view version = idem__http_given_value(request, IDEM__MCP_H_VERSION);
+  idem__view id = idem__mcp_given(request, IDEM__MCP_H_SESSION);
+  idem__view version = idem__mcp_given(request, IDEM__MCP_H_VERSION);
   const idem__revision *named = version.at ? idem__revision_find(version.at, version.len) : NULL;
   bool modern = serving->modern = named && idem__revision_has(named, IDEM__R_MODERN);
   serving->request = request;

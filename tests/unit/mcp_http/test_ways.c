@@ -124,6 +124,29 @@ static void a_server_of_the_newest_alone_names_it(void **state) {
   mcp_web_close(&web);
 }
 
+/* Lines of one name are one list, and that is no session's id and no revision: not as if there were none. */
+static void a_header_that_comes_twice_is_not_passed_over(void **state) {
+  (void)state;
+  static const char version[] = "MCP-Protocol-Version: 2025-11-25\r\n";
+  mcp_web web;
+  char session[64], headers[256];
+  mcp_web_open(&web, &(mcp_web_opts){.table = {.stateless_legacy = true}});
+  hello(&web, "2025-11-25", "{}", session);
+  snprintf(headers, sizeof headers, "%s%s", session, session);
+  expect(mcp_web_ask(&web, "POST", "/mcp", headers, PING), "404 ", "unknown-session");
+  expect(mcp_web_ask(&web, "POST", "/mcp", headers, READY), "404 ", "unknown-session");
+  expect(mcp_web_ask(&web, "GET", "/mcp", headers, NULL), "404 ", "unknown-session");
+  expect(mcp_web_ask(&web, "DELETE", "/mcp", headers, NULL), "404 ", "unknown-session");
+  snprintf(headers, sizeof headers, "%s%s%s", session, version, version);
+  expect(mcp_web_ask(&web, "POST", "/mcp", headers, PING), "400 ", "\"reason\":\"bad-version\"");
+  expect(mcp_web_ask(&web, "POST", "/mcp", headers, READY), "400 ", "\"reason\":\"bad-version\"");
+  expect(mcp_web_ask(&web, "DELETE", "/mcp", headers, NULL), "400 ", "\"reason\":\"bad-version\"");
+  snprintf(headers, sizeof headers, "%s%s", version, version);
+  expect(mcp_web_ask(&web, "POST", "/mcp", headers, PING), "400 ", "\"reason\":\"bad-version\"");
+  expect(mcp_web_ask(&web, "POST", "/mcp", session, PING), "200 OK", "\"result\":{}");
+  mcp_web_close(&web);
+}
+
 /* Each of its requests is told as it would be alone. */
 static void a_batch_is_told_what_is_wrong_with_its_session(void **state) {
   (void)state;
@@ -301,6 +324,7 @@ int main(void) {
       cmocka_unit_test(batches_need_no_session_where_nothing_does),
       cmocka_unit_test(what_names_no_version_speaks_one_that_must_be_served),
       cmocka_unit_test(a_server_of_the_newest_alone_names_it),
+      cmocka_unit_test(a_header_that_comes_twice_is_not_passed_over),
       cmocka_unit_test(a_batch_is_told_what_is_wrong_with_its_session),
       cmocka_unit_test(a_stream_is_left_only_where_its_client_can_come_back),
       cmocka_unit_test(a_cancelled_call_ends_as_an_empty_stream),
