@@ -42,13 +42,17 @@ static inline void idem__hash_round(idem__hasher *h) {
   h->c = idem__rotate(h->c, 32);
 }
 
+/* Under a secret of the caller's, for hashes that outlive the process. */
+static inline idem__hasher idem__hash_under(uint64_t low, uint64_t high) {
+  return (idem__hasher){low ^ 0x736f6d6570736575u, high ^ 0x646f72616e646f6du,
+                        low ^ 0x6c7967656e657261u, high ^ 0x7465646279746573u};
+}
+
 /* The seed tells tables apart; that nobody can guess a hash is the secret's doing. */
 static inline idem__hasher idem__hash_begin(uint64_t seed) {
   if (__builtin_expect(!atomic_load_explicit(&idem__hash_own.ready, memory_order_acquire), 0))
     idem__hash_make_secret();
-  uint64_t low = idem__hash_own.low ^ seed, high = idem__hash_own.high;
-  return (idem__hasher){low ^ 0x736f6d6570736575u, high ^ 0x646f72616e646f6du,
-                        low ^ 0x6c7967656e657261u, high ^ 0x7465646279746573u};
+  return idem__hash_under(idem__hash_own.low ^ seed, idem__hash_own.high);
 }
 
 static inline void idem__hash_word(idem__hasher *h, uint64_t word) {

@@ -14,23 +14,25 @@
 #define APPLICATION 0x1de3 /* application_id of our files */
 #define UNLISTED "4"       /* IDEM__STORE_ONCE */
 _Static_assert(IDEM__STORE_ONCE == 4, "keys are what is not listed");
-#define FORMAT "4"      /* user_version */
+#define FORMAT "5"      /* user_version */
 #define LEAVING_MS 100u /* that a store which is about to go waits for who holds the file */
 
 /* `room` is left in a row for a value that is to grow, so that the rows behind it stay where they are. `groups` has how many records each group has that has a name. Keys are made by the thousand and never listed by group, so
- * by_birth leaves them out. A row of `news` has all changes of one transaction; its id is a tick of the file's clock. */
+ * by_birth leaves them out, and so does by_expiry: a row of `due` says when those expire that a transaction made. `hash` is NULL where another name has it. A row of `news` has all changes of one transaction; its id is a tick of the file's clock. */
 static const char *const schema =
     "CREATE TABLE totals(id INTEGER PRIMARY KEY CHECK(id = 1), clock INTEGER, bytes INTEGER,"
     " count0 INTEGER, count1 INTEGER, count2 INTEGER, count3 INTEGER, count4 INTEGER, count5 "
     "INTEGER,"
-    " count6 INTEGER, count7 INTEGER);"
-    "INSERT INTO totals VALUES(1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);"
+    " count6 INTEGER, count7 INTEGER, clashes INTEGER, secret0 INTEGER, secret1 INTEGER);"
+    "INSERT INTO totals VALUES(1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, random(), random());"
     "CREATE TABLE records(id INTEGER PRIMARY KEY, space INTEGER, name BLOB, members TEXT, value "
     "BLOB,"
     " version INTEGER, birth INTEGER, expires INTEGER, counter INTEGER, last_entry INTEGER,"
-    " log_bytes INTEGER, room BLOB, UNIQUE(space, name));"
+    " log_bytes INTEGER, room BLOB, hash INTEGER UNIQUE);"
     "CREATE INDEX by_birth ON records(space, members, birth) WHERE space <> " UNLISTED ";"
-    "CREATE INDEX by_expiry ON records(expires) WHERE expires > 0;"
+    "CREATE INDEX by_expiry ON records(expires) WHERE expires > 0 AND space <> " UNLISTED ";"
+    "CREATE TABLE due(expires INTEGER, first INTEGER, last INTEGER, PRIMARY KEY(expires, first))"
+    " WITHOUT ROWID;"
     "CREATE TABLE groups(space INTEGER, members TEXT, count INTEGER, PRIMARY KEY(space, members))"
     " WITHOUT ROWID;"
     "CREATE TABLE entries(record INTEGER, number INTEGER, bytes BLOB,"
@@ -40,6 +42,9 @@ static const char *const schema =
     "PRAGMA application_id = 7651;";
 
 #define TAKEN "length(value) + length(room)"
+#define OVER "SELECT id, space, name, version, log_bytes, " TAKEN ", members FROM records"
+#define FOUND                                                                                      \
+  "SELECT id, version, expires, counter, last_entry, log_bytes, " TAKEN ", members FROM records"
 #define LISTED                                                                                     \
   "SELECT birth, version, name, value FROM records WHERE space = ? AND members = ?"                \
   " AND birth > ? AND (expires = 0 OR expires > ?)"
@@ -52,16 +57,17 @@ static const char *const texts[SQL_STATEMENTS] = {
     [SQL_GET_TOTALS] = "SELECT * FROM totals",
     [SQL_SET_TOTALS] =
         ("UPDATE totals SET clock = ?, bytes = ?, count0 = ?, count1 = ?, count2 = ?,"
-         " count3 = ?, count4 = ?, count5 = ?, count6 = ?, count7 = ?"),
-    [SQL_FIND] = ("SELECT id, version, expires, counter, last_entry, log_bytes, " TAKEN ","
-                  " members FROM records WHERE space = ? AND name = ?"),
+         " count3 = ?, count4 = ?, count5 = ?, count6 = ?, count7 = ?,"
+         " clashes = ?"),
+    [SQL_FIND] = (FOUND " WHERE hash = ?3 AND space = ?1 AND name = ?2"),
+    [SQL_FIND_UNHASHED] = (FOUND " WHERE hash IS NULL AND space = ?1 AND name = ?2"),
     [SQL_GET_VALUE] = "SELECT value FROM records WHERE id = ?",
     [SQL_GET_GROUP] = "SELECT count FROM groups WHERE space = ? AND members = ?",
     [SQL_SET_GROUP] = "INSERT OR REPLACE INTO groups(space, members, count) VALUES(?, ?, ?)",
     [SQL_DELETE_GROUP] = "DELETE FROM groups WHERE space = ? AND members = ?",
     [SQL_MAKE] =
         ("INSERT INTO records(space, name, members, value, version, birth, expires, counter,"
-         " last_entry, log_bytes, room) VALUES(?, ?, ?, ?, ?, ?, ?, 0, 0, 0, ?)"
+         " last_entry, log_bytes, room, hash) VALUES(?, ?, ?, ?, ?, ?, ?, 0, 0, 0, ?, ?)"
          " ON CONFLICT DO NOTHING"),
     [SQL_CHANGE_SEEN] =
         ("UPDATE records SET value = ?, version = ?, room = ?"
@@ -80,9 +86,13 @@ static const char *const texts[SQL_STATEMENTS] = {
         "SELECT number, bytes FROM entries WHERE record = ? AND number > ? ORDER BY number",
     [SQL_LIST] = (LISTED " AND space <> " UNLISTED " ORDER BY birth LIMIT ?"),
     [SQL_LIST_UNLISTED] = (LISTED " ORDER BY birth LIMIT ?"),
-    [SQL_EXPIRED] = ("SELECT id, space, name, version, log_bytes, " TAKEN ","
-                     " members FROM records"
-                     " WHERE expires > 0 AND expires <= ? LIMIT 1"),
+    [SQL_EXPIRED] = (OVER " WHERE expires > 0 AND space <> " UNLISTED " AND expires <= ? LIMIT 1"),
+    [SQL_EXPIRED_KEY] = (OVER " WHERE id BETWEEN ? AND ? AND space = " UNLISTED
+                              " AND expires > 0 AND expires <= ? LIMIT 1"),
+    [SQL_ADD_DUE] = ("INSERT INTO due(expires, first, last) VALUES(?, ?, ?)"
+                     " ON CONFLICT(expires, first) DO UPDATE SET last = max(last, excluded.last)"),
+    [SQL_DUE] = "SELECT expires, first, last FROM due WHERE expires <= ? ORDER BY expires LIMIT 1",
+    [SQL_FORGET_DUE] = "DELETE FROM due WHERE expires = ? AND first = ?",
     [SQL_ADD_NEWS] = "INSERT INTO news(id, at, writer, changes) VALUES(?, ?, ?, ?)",
     [SQL_READ_NEWS] = "SELECT id, changes FROM news WHERE id > ? AND writer <> ? ORDER BY id",
     [SQL_LAST_NEWS] = "SELECT max(id) FROM news",

@@ -1,72 +1,17 @@
 /* sqlite_records.c - the operations of a store on its file's records, each inside the writer's transaction.
  * What they come to is known to others when the transaction has been committed. */
-#include "sqlite_store.h"
+#include "sqlite_records.h"
 
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define ENTRY_COST 64u   /* of a log's bytes, beside what it holds */
-#define RECORD_COST 128u /* of the store's */
+#define ENTRY_COST 64u /* of a log's bytes, beside what it holds */
 #define SLACK_FROM                                                                                 \
   60000u               /* ms: times to live from here on are written with some slack, so that ... */
 #define SLACK_PART 16u /* ... not every touch is a write: this part of them */
 #define ROOM_MAX 1024u /* left behind a value, at most */
 #define SHORT_BLOB 58u /* bytes from which on the length of a blob takes SQLite two */
-
-/* A record as it was found. */
-typedef struct found {
-  int64_t id; /* 0: there is none */
-  uint64_t version, expires, counter, last_entry, log_bytes;
-  uint64_t taken; /* by its value and the room behind it */
-  uint64_t group_len;
-} found;
-
-static uint64_t column(sqlite3_stmt *row, int at) {
-  return (uint64_t)sqlite3_column_int64(row, at);
-}
-
-static void bind(sqlite3_stmt *statement, int at, uint64_t number) {
-  sqlite3_bind_int64(statement, at, (sqlite3_int64)number);
-}
-
-/* Also of no bytes: NULL would be another thing. */
-static void bind_bytes(sqlite3_stmt *statement, int at, const void *bytes, size_t len) {
-  sqlite3_bind_blob64(statement, at, len ? bytes : "", len, SQLITE_STATIC);
-}
-
-/* The group of a record that was found; its length. */
-static uint64_t keep_members(sqlite_store *store, sqlite3_stmt *row, int at) {
-  const void *text = sqlite3_column_text(row, at);
-  size_t len = (size_t)sqlite3_column_bytes(row, at);
-  if (len > IDEM__STORE_GROUP_MAX) len = 0; /* not one of ours */
-  if (len) memcpy(store->members, text, len);
-  store->members[len] = '\0';
-  return len;
-}
-
-static found find(sqlite_store *store, const idem__store_op *op) {
-  sqlite3_stmt *row = sqlite_use(store, SQL_FIND);
-  found record = {.id = 0};
-  bind(row, 1, op->space);
-  bind_bytes(row, 2, op->name, op->name_len);
-  if (sqlite_step(store, row))
-    record = (found){.id = sqlite3_column_int64(row, 0),
-                     .version = column(row, 1),
-                     .expires = column(row, 2),
-                     .counter = column(row, 3),
-                     .last_entry = column(row, 4),
-                     .log_bytes = column(row, 5),
-                     .taken = column(row, 6),
-                     .group_len = keep_members(store, row, 7)};
-  sqlite_done(row);
-  if (record.expires && record.expires <= op->now_ms) record.id = 0; /* not swept yet */
-  return record;
-}
-
-static uint64_t cost(const found *record, size_t name_len) {
-  return RECORD_COST + name_len + record->group_len + record->taken + record->log_bytes;
-}
 
 /* What tasks come to is for their clients to say, so they leave a quarter to the others. */
 static bool charge(sqlite_store *store, idem__store_space space, uint64_t bytes) {
@@ -84,52 +29,7 @@ static bool charge_for(sqlite_store *store, const idem__store_op *op, uint64_t b
   return true;
 }
 
-/* ---------------------------------------------------------------- removing */
-
-/* The record that was found last. */
-static void delete_record(sqlite_store *store, int64_t id, idem__store_space space, uint64_t size) {
-  static const sqlite_statement both[] = {SQL_DELETE_LOG, SQL_DELETE};
-  for (int i = 0; i < 2; i++) {
-    sqlite3_stmt *statement = sqlite_use(store, both[i]);
-    sqlite3_bind_int64(statement, 1, id);
-    sqlite_execute(store, statement);
-  }
-  store->totals.bytes -= size < store->totals.bytes ? size : store->totals.bytes;
-  if (store->totals.counts[space]) store->totals.counts[space]--;
-  sqlite_group_add(store, space, store->members, -1);
-}
-
-/* A record of a space that this version does not know counts as the last one's. */
-static idem__store_space space_of(uint64_t number) {
-  return number < IDEM__STORE_SPACES ? (idem__store_space)number : IDEM__STORE_NEWS;
-}
-
-static bool expire_one(sqlite_store *store, uint64_t now_ms) {
-  sqlite3_stmt *row = sqlite_use(store, SQL_EXPIRED);
-  bind(row, 1, now_ms);
-  bool there = sqlite_step(store, row);
-  if (there) {
-    found record = {.id = sqlite3_column_int64(row, 0),
-                    .log_bytes = column(row, 4),
-                    .taken = column(row, 5),
-                    .group_len = keep_members(store, row, 6)};
-    idem__store_space space = space_of(column(row, 1));
-    size_t name_len = (size_t)sqlite3_column_bytes(row, 2);
-    sqlite_note(store, IDEM__STORE_WAS_EXPIRED, space, sqlite3_column_blob(row, 2), name_len,
-                column(row, 3));
-    delete_record(store, record.id, space, cost(&record, name_len));
-  }
-  sqlite_done(row);
-  return there;
-}
-
-bool sqlite_expire(sqlite_store *store, uint64_t now_ms) {
-  for (int i = 0; i < 64; i++)
-    if (!expire_one(store, now_ms) || store->broken) return false;
-  return true;
-}
-
-static bool version_fits(const found *record, uint64_t expect, idem__store_answer *answer) {
+static bool version_fits(const sqlite_found *record, uint64_t expect, idem__store_answer *answer) {
   answer->version = record->id ? record->version : 0;
   answer->status = IDEM_OK;
   if (expect == IDEM__STORE_ANY) return true;
@@ -143,10 +43,10 @@ static bool version_fits(const found *record, uint64_t expect, idem__store_answe
 }
 
 static void run_remove(sqlite_store *store, sqlite_job *job) {
-  found record = find(store, &job->op);
+  sqlite_found record = sqlite_find(store, &job->op);
   job->answer.status = IDEM_E_NOTFOUND;
   if (!record.id || !version_fits(&record, job->op.expect, &job->answer)) return;
-  delete_record(store, record.id, job->op.space, cost(&record, job->op.name_len));
+  sqlite_delete(store, record.id, job->op.space, sqlite_cost(&record, job->op.name_len));
 }
 
 /* ----------------------------------------------------------------- putting */
@@ -184,33 +84,36 @@ static void learn_growth(sqlite_store *store, const idem__store_op *op, uint64_t
   store->growth = more > store->growth ? more : store->growth - (store->growth - more) / 64;
 }
 
-static bool insert(sqlite_store *store, const idem__store_op *op, const char *group,
-                   uint64_t room) {
+static bool insert(sqlite_store *store, const idem__store_op *op, const char *group, uint64_t room,
+                   bool hashed) {
   sqlite3_stmt *statement = sqlite_use(store, SQL_MAKE);
-  bind(statement, 1, op->space);
-  bind_bytes(statement, 2, op->name, op->name_len);
+  sqlite_bind(statement, 1, op->space);
+  sqlite_bind_bytes(statement, 2, op->name, op->name_len);
   sqlite3_bind_text(statement, 3, group, -1, SQLITE_STATIC);
-  bind_bytes(statement, 4, op->bytes, op->len);
-  bind(statement, 5, store->totals.clock + 2);
-  bind(statement, 6, store->totals.clock + 1);
-  bind(statement, 7, expiry(op));
+  sqlite_bind_bytes(statement, 4, op->bytes, op->len);
+  sqlite_bind(statement, 5, store->totals.clock + 2);
+  sqlite_bind(statement, 6, store->totals.clock + 1);
+  sqlite_bind(statement, 7, expiry(op));
   sqlite3_bind_zeroblob64(statement, 8, room);
+  if (hashed)
+    sqlite3_bind_int64(statement, 9, sqlite_hash(store, op->space, op->name, op->name_len));
   return sqlite_execute(store, statement);
 }
 
-/* EXISTS: the name is in use, perhaps by a record whose time is over. */
-static idem_status make(sqlite_store *store, const idem__store_op *op, idem__store_answer *answer) {
+/* EXISTS: the name is in use, perhaps by a record whose time is over; or its hash is, by another name. */
+static idem_status make(sqlite_store *store, const idem__store_op *op, idem__store_answer *answer,
+                        bool hashed) {
   const char *group = op->group ? op->group : "";
   uint64_t room = room_for_more(store, op);
-  found made = {.group_len = strlen(group), .taken = op->len + room};
-  uint64_t size = cost(&made, op->name_len);
+  sqlite_found made = {.group_len = strlen(group), .taken = op->len + room};
+  uint64_t size = sqlite_cost(&made, op->name_len);
   if (op->limit && store->totals.counts[op->space] >= op->limit) return IDEM_E_LIMIT;
   if (op->group_limit && sqlite_group_count(store, op->space, group) >= op->group_limit) {
     answer->number = 1;
     return IDEM_E_LIMIT;
   }
   if (!charge_for(store, op, size)) return IDEM_E_LIMIT;
-  if (!insert(store, op, group, room)) return IDEM_E_SYS;
+  if (!insert(store, op, group, room, hashed)) return IDEM_E_SYS;
   if (sqlite3_changes(store->database) == 0) {
     store->totals.bytes -= size;
     return IDEM_E_EXISTS;
@@ -218,8 +121,19 @@ static idem_status make(sqlite_store *store, const idem__store_op *op, idem__sto
   store->totals.clock += 2;
   store->totals.counts[op->space]++;
   sqlite_group_add(store, op->space, group, 1);
-  remember(store, op, sqlite3_last_insert_rowid(store->database), expiry(op), room);
+  int64_t id = sqlite3_last_insert_rowid(store->database);
+  sqlite_note_due(store, op->space, expiry(op), id);
+  remember(store, op, id, expiry(op), room);
   return IDEM_OK;
+}
+
+/* The name was looked for, and there is none. */
+static idem_status make_absent(sqlite_store *store, const idem__store_op *op,
+                               idem__store_answer *answer) {
+  idem_status status = make(store, op, answer, true);
+  if (status != IDEM_E_EXISTS) return status;
+  store->totals.clashes++;
+  return make(store, op, answer, false);
 }
 
 /* What is left of a row as it was; SQLite writes one that stays as long in place. Where a row's length fits into a byte less, that
@@ -238,31 +152,33 @@ static bool charge_change(sqlite_store *store, const idem__store_op *op, uint64_
   return true;
 }
 
-static idem_status change(sqlite_store *store, const idem__store_op *op, const found *record) {
+static idem_status change(sqlite_store *store, const idem__store_op *op,
+                          const sqlite_found *record) {
   uint64_t room = room_left(op, record->taken, 0);
   if (!charge_change(store, op, record->taken, op->len + room)) return IDEM_E_LIMIT;
   sqlite3_stmt *statement = sqlite_use(store, SQL_CHANGE);
   uint64_t expires = keeps_expiry(op, record->expires) ? record->expires : expiry(op);
-  bind_bytes(statement, 1, op->bytes, op->len);
-  bind(statement, 2, ++store->totals.clock);
+  sqlite_bind_bytes(statement, 1, op->bytes, op->len);
+  sqlite_bind(statement, 2, ++store->totals.clock);
   sqlite3_bind_zeroblob64(statement, 3, room);
-  bind(statement, 4, expires);
+  sqlite_bind(statement, 4, expires);
   sqlite3_bind_int64(statement, 5, record->id);
   remember(store, op, record->id, expires, room);
+  if (expires != record->expires) sqlite_note_due(store, op->space, expires, record->id);
   return sqlite_execute(store, statement) ? IDEM_OK : IDEM_E_SYS;
 }
 
 static bool update_seen(sqlite_store *store, const idem__store_op *op, const sqlite_seen *seen,
                         uint64_t room) {
   sqlite3_stmt *statement = sqlite_use(store, SQL_CHANGE_SEEN);
-  bind_bytes(statement, 1, op->bytes, op->len);
-  bind(statement, 2, store->totals.clock + 1);
+  sqlite_bind_bytes(statement, 1, op->bytes, op->len);
+  sqlite_bind(statement, 2, store->totals.clock + 1);
   sqlite3_bind_zeroblob64(statement, 3, room);
   sqlite3_bind_int64(statement, 4, seen->id);
-  bind(statement, 5, seen->version);
-  bind(statement, 6, seen->expires);
-  bind(statement, 7, op->space);
-  bind_bytes(statement, 8, op->name, op->name_len);
+  sqlite_bind(statement, 5, seen->version);
+  sqlite_bind(statement, 6, seen->expires);
+  sqlite_bind(statement, 7, op->space);
+  sqlite_bind_bytes(statement, 8, op->name, op->name_len);
   return sqlite_execute(store, statement) && sqlite3_changes(store->database) == 1;
 }
 
@@ -290,7 +206,7 @@ static void clear_the_way(sqlite_store *store, const idem__store_op *op) {
 /* Most names are new, and most changes are made from what was written a moment ago: neither is looked for first. */
 static bool put_at_once(sqlite_store *store, const idem__store_op *op, idem__store_answer *answer) {
   if (op->expect != IDEM__STORE_ABSENT) return change_seen(store, op);
-  return store->swept && make(store, op, answer) == IDEM_OK;
+  return store->swept && !store->totals.clashes && make(store, op, answer, true) == IDEM_OK;
 }
 
 static void run_put(sqlite_store *store, sqlite_job *job) {
@@ -300,35 +216,37 @@ static void run_put(sqlite_store *store, sqlite_job *job) {
     return;
   }
   answer->number = 0;
-  found record = find(store, &job->op);
+  sqlite_found record = sqlite_find(store, &job->op);
   if (!version_fits(&record, job->op.expect, answer)) return;
   if (!record.id) clear_the_way(store, &job->op);
-  answer->status = record.id ? change(store, &job->op, &record) : make(store, &job->op, answer);
+  answer->status =
+      record.id ? change(store, &job->op, &record) : make_absent(store, &job->op, answer);
   if (answer->status == IDEM_OK) answer->version = store->totals.clock;
 }
 
 static void run_touch(sqlite_store *store, sqlite_job *job) {
-  found record = find(store, &job->op);
+  sqlite_found record = sqlite_find(store, &job->op);
   job->answer.status = record.id ? IDEM_OK : IDEM_E_NOTFOUND;
   job->answer.version = record.version;
   if (!record.id || keeps_expiry(&job->op, record.expires)) return;
   sqlite3_stmt *statement = sqlite_use(store, SQL_SET_EXPIRY);
-  bind(statement, 1, expiry(&job->op));
+  sqlite_bind(statement, 1, expiry(&job->op));
   sqlite3_bind_int64(statement, 2, record.id);
+  sqlite_note_due(store, job->op.space, expiry(&job->op), record.id);
   sqlite_execute(store, statement);
 }
 
 /* ----------------------------------------------------------------- getting */
 
 static void run_peek(sqlite_store *store, sqlite_job *job) {
-  found record = find(store, &job->op);
+  sqlite_found record = sqlite_find(store, &job->op);
   job->answer.status = record.id ? IDEM_OK : IDEM_E_NOTFOUND;
   job->answer.version = record.id ? record.version : 0;
   job->answer.number = record.id && keeps_expiry(&job->op, record.expires);
 }
 
 static void run_get(sqlite_store *store, sqlite_job *job) {
-  found record = find(store, &job->op);
+  sqlite_found record = sqlite_find(store, &job->op);
   job->answer.status = record.id ? IDEM_OK : IDEM_E_NOTFOUND;
   job->answer.version = record.id ? record.version : 0;
   if (!record.id) return;
@@ -348,23 +266,24 @@ static void run_get(sqlite_store *store, sqlite_job *job) {
 }
 
 static void run_count(sqlite_store *store, sqlite_job *job) {
-  found record = find(store, &job->op);
+  sqlite_found record = sqlite_find(store, &job->op);
   job->answer.status = record.id ? IDEM_OK : IDEM_E_NOTFOUND;
   if (!record.id) return;
   job->answer.number = record.counter;
   sqlite3_stmt *statement = sqlite_use(store, SQL_SET_COUNTER);
-  bind(statement, 1, record.counter + job->op.after);
+  sqlite_bind(statement, 1, record.counter + job->op.after);
   sqlite3_bind_int64(statement, 2, record.id);
   sqlite_execute(store, statement);
 }
 
 /* -------------------------------------------------------------------- logs */
 
-static void drop_oldest(sqlite_store *store, found *record) {
+static void drop_oldest(sqlite_store *store, sqlite_found *record) {
   sqlite3_stmt *row = sqlite_use(store, SQL_OLDEST_ENTRY);
   sqlite3_bind_int64(row, 1, record->id);
   bool there = sqlite_step(store, row);
-  uint64_t number = there ? column(row, 0) : 0, size = there ? ENTRY_COST + column(row, 1) : 0;
+  uint64_t number = there ? sqlite_column(row, 0) : 0,
+           size = there ? ENTRY_COST + sqlite_column(row, 1) : 0;
   sqlite_done(row);
   if (!there) size = record->log_bytes; /* a log that holds nothing costs nothing */
   record->log_bytes -= size < record->log_bytes ? size : record->log_bytes;
@@ -372,11 +291,11 @@ static void drop_oldest(sqlite_store *store, found *record) {
   if (!there) return;
   sqlite3_stmt *statement = sqlite_use(store, SQL_DELETE_ENTRY);
   sqlite3_bind_int64(statement, 1, record->id);
-  bind(statement, 2, number);
+  sqlite_bind(statement, 2, number);
   sqlite_execute(store, statement);
 }
 
-static void keep_entry(sqlite_store *store, const idem__store_op *op, found *record) {
+static void keep_entry(sqlite_store *store, const idem__store_op *op, sqlite_found *record) {
   uint64_t size = ENTRY_COST + op->len;
   if (op->limit && size > op->limit) return;
   while (op->limit && record->log_bytes && record->log_bytes > op->limit - size)
@@ -385,34 +304,34 @@ static void keep_entry(sqlite_store *store, const idem__store_op *op, found *rec
   record->log_bytes += size;
   sqlite3_stmt *statement = sqlite_use(store, SQL_ADD_ENTRY);
   sqlite3_bind_int64(statement, 1, record->id);
-  bind(statement, 2, record->last_entry);
-  bind_bytes(statement, 3, op->bytes, op->len);
+  sqlite_bind(statement, 2, record->last_entry);
+  sqlite_bind_bytes(statement, 3, op->bytes, op->len);
   sqlite_execute(store, statement);
 }
 
 static void run_append(sqlite_store *store, sqlite_job *job) {
-  found record = find(store, &job->op);
+  sqlite_found record = sqlite_find(store, &job->op);
   job->answer.status = record.id ? IDEM_OK : IDEM_E_NOTFOUND;
   if (!record.id) return;
   job->answer.number = ++record.last_entry; /* also of one that cannot be kept */
   keep_entry(store, &job->op, &record);
   sqlite3_stmt *statement = sqlite_use(store, SQL_SET_LOG);
-  bind(statement, 1, record.last_entry);
-  bind(statement, 2, record.log_bytes);
+  sqlite_bind(statement, 1, record.last_entry);
+  sqlite_bind(statement, 2, record.log_bytes);
   sqlite3_bind_int64(statement, 3, record.id);
   sqlite_execute(store, statement);
 }
 
 static void run_read(sqlite_store *store, sqlite_job *job) {
-  found record = find(store, &job->op);
+  sqlite_found record = sqlite_find(store, &job->op);
   job->answer.status = record.id ? IDEM_OK : IDEM_E_NOTFOUND;
   job->answer.number = record.id ? record.last_entry : 0;
   if (!record.id || !job->op.each) return;
   sqlite3_stmt *row = sqlite_use(store, SQL_READ_LOG);
   sqlite3_bind_int64(row, 1, record.id);
-  bind(row, 2, job->op.after);
+  sqlite_bind(row, 2, job->op.after);
   for (bool more = true; more && sqlite_step(store, row);) {
-    idem__store_item item = {.number = column(row, 0), .bytes = sqlite3_column_blob(row, 1)};
+    idem__store_item item = {.number = sqlite_column(row, 0), .bytes = sqlite3_column_blob(row, 1)};
     item.len = (size_t)sqlite3_column_bytes(row, 1);
     more = job->op.each(&item, job->op.user);
   }
@@ -422,14 +341,14 @@ static void run_read(sqlite_store *store, sqlite_job *job) {
 static void run_list(sqlite_store *store, sqlite_job *job) {
   bool keys = job->op.space == IDEM__STORE_ONCE; /* by_birth has none of them */
   sqlite3_stmt *row = sqlite_use(store, keys ? SQL_LIST_UNLISTED : SQL_LIST);
-  bind(row, 1, job->op.space);
+  sqlite_bind(row, 1, job->op.space);
   sqlite3_bind_text(row, 2, job->op.group ? job->op.group : "", -1, SQLITE_STATIC);
-  bind(row, 3, job->op.after);
-  bind(row, 4, job->op.now_ms);
-  bind(row, 5, job->op.limit ? job->op.limit : INT64_MAX);
+  sqlite_bind(row, 3, job->op.after);
+  sqlite_bind(row, 4, job->op.now_ms);
+  sqlite_bind(row, 5, job->op.limit ? job->op.limit : INT64_MAX);
   for (bool more = true; more && sqlite_step(store, row);) {
-    idem__store_item item = {.number = column(row, 0),
-                             .version = column(row, 1),
+    idem__store_item item = {.number = sqlite_column(row, 0),
+                             .version = sqlite_column(row, 1),
                              .name = sqlite3_column_blob(row, 2),
                              .bytes = sqlite3_column_blob(row, 3)};
     item.name_len = (size_t)sqlite3_column_bytes(row, 2);

@@ -108,6 +108,9 @@ static void read_totals(sqlite_store *store) {
     store->totals.bytes = (uint64_t)sqlite3_column_int64(row, 2);
     for (int i = 0; i < SQLITE_SPACES; i++)
       store->totals.counts[i] = (uint64_t)sqlite3_column_int64(row, 3 + i);
+    store->totals.clashes = (uint64_t)sqlite3_column_int64(row, 3 + SQLITE_SPACES);
+    for (int i = 0; i < 2; i++)
+      store->totals.secret[i] = (uint64_t)sqlite3_column_int64(row, 4 + SQLITE_SPACES + i);
   } else {
     store->broken = true;
   }
@@ -120,20 +123,14 @@ static void write_totals(sqlite_store *store) {
   sqlite3_bind_int64(statement, 2, (sqlite3_int64)store->totals.bytes);
   for (int i = 0; i < SQLITE_SPACES; i++)
     sqlite3_bind_int64(statement, 3 + i, (sqlite3_int64)store->totals.counts[i]);
+  sqlite3_bind_int64(statement, 3 + SQLITE_SPACES, (sqlite3_int64)store->totals.clashes);
   sqlite_execute(store, statement);
-}
-
-static bool something_expired(sqlite_store *store, uint64_t now_ms) {
-  sqlite3_stmt *row = sqlite_use(store, SQL_EXPIRED);
-  sqlite3_bind_int64(row, 1, (sqlite3_int64)now_ms);
-  bool there = sqlite_step(store, row);
-  sqlite_done(row);
-  return there;
 }
 
 static bool begin(sqlite_store *store, bool writes) {
   sqlite_statement how = writes ? SQL_BEGIN_WRITE : SQL_BEGIN_READ;
   store->broken = store->swept = store->full = false;
+  store->due.expires = 0;
   sqlite_groups_forget(store);
   if (!sqlite_execute(store, sqlite_use(store, how))) return false;
   store->alone = sqlite_data_version(store) == store->data_version;
@@ -143,6 +140,7 @@ static bool begin(sqlite_store *store, bool writes) {
 
 static bool commit(sqlite_store *store, bool writes) {
   if (writes && !store->broken) {
+    sqlite_write_due(store);
     sqlite_groups_write(store);
     sqlite_write_news(store); /* a tick of the clock, so before the totals */
     write_totals(store);
@@ -227,7 +225,7 @@ static void answer_full(sqlite_store *store, idem_list *batch, uint64_t now_ms) 
 
 static void run_batch(sqlite_store *store, idem_list *batch) {
   uint64_t now = sqlite_now_ms(store);
-  bool writes = batch_changes(batch) || something_expired(store, now);
+  bool writes = batch_changes(batch) || sqlite_something_expired(store, now);
   bool committed = begin(store, writes);
   if (committed && writes) {
     store->swept = !sqlite_expire(store, now);
@@ -274,7 +272,7 @@ static void *write_until_end(void *user) {
     gather(store);
     take_batch(store, &batch);
     pthread_mutex_unlock(&store->lock);
-    if (!idem_list_empty(&batch) || something_expired(store, sqlite_now_ms(store)))
+    if (!idem_list_empty(&batch) || sqlite_something_expired(store, sqlite_now_ms(store)))
       run_batch(store, &batch);
     else
       sqlite_tell_news(store);
@@ -344,6 +342,7 @@ static idem_status open_store(const idem__sqlite_opts *opts, idem__store **out, 
   sqlite_store *store = store_new(opts);
   if (!store) return IDEM_E_NOMEM;
   bool opened = sqlite_file_open(store, opts, why, size);
+  if (opened) read_totals(store); /* also who only looks needs the secret of hashes */
   if (opened && pthread_create(&store->writer, NULL, write_until_end, store) == 0) {
     *out = &store->head;
     return IDEM_OK;

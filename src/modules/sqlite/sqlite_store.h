@@ -26,6 +26,9 @@ typedef struct sqlite_totals {
   uint64_t clock; /* counts changes: versions and births, never twice the same */
   uint64_t bytes;
   uint64_t counts[SQLITE_SPACES];
+  uint64_t
+      clashes; /* names that had another's hash: since the first of them, names are looked for before they are made */
+  uint64_t secret[2]; /* of hashes; it never changes */
 } sqlite_totals;
 
 /* How many records a group has: read when a transaction first needs it, written when it ends. */
@@ -45,6 +48,12 @@ typedef struct sqlite_seen {
 } sqlite_seen;
 #define SQLITE_SEEN 1024
 
+/* Keys that were made one after another and expire at once. */
+typedef struct sqlite_due {
+  uint64_t expires; /* 0: none */
+  int64_t first, last;
+} sqlite_due;
+
 /* Changes of a transaction, for who watches: heads and names. */
 typedef struct sqlite_news {
   char *bytes; /* from malloc */
@@ -59,6 +68,7 @@ typedef enum sqlite_statement {
   SQL_GET_TOTALS,
   SQL_SET_TOTALS,
   SQL_FIND,
+  SQL_FIND_UNHASHED,
   SQL_GET_VALUE,
   SQL_GET_GROUP,
   SQL_SET_GROUP,
@@ -78,6 +88,10 @@ typedef enum sqlite_statement {
   SQL_LIST,
   SQL_LIST_UNLISTED,
   SQL_EXPIRED,
+  SQL_EXPIRED_KEY,
+  SQL_ADD_DUE,
+  SQL_DUE,
+  SQL_FORGET_DUE,
   SQL_ADD_NEWS,
   SQL_READ_NEWS,
   SQL_LAST_NEWS,
@@ -102,6 +116,7 @@ typedef struct sqlite_store {
   bool swept;   /* in this transaction there is nothing whose time is over */
   sqlite_group groups[SQLITE_GROUPS];
   size_t group_count, group_next;
+  sqlite_due due; /* of this transaction, not written yet */
   sqlite_seen seen[SQLITE_SEEN];
   size_t growth; /* that keys' values had lately, when their answers came */
   char members[IDEM__STORE_GROUP_MAX + 1]; /* the group of the record found last */
@@ -144,11 +159,15 @@ bool sqlite_execute(sqlite_store *store, sqlite3_stmt *statement);
 
 /* sqlite_records.c: an operation inside a transaction; fills job->answer. */
 void sqlite_perform(sqlite_store *store, sqlite_job *job);
-/* Records whose time is over go, some at a time; true: there are more. */
-bool sqlite_expire(sqlite_store *store, uint64_t now_ms);
 /* What was done in this transaction will not be. */
 void sqlite_forget_seen(sqlite_store *store);
 bool sqlite_changes(const idem__store_op *op);
+
+/* sqlite_expiry.c: records whose time is over go, some at a time; true: there are more. */
+bool sqlite_expire(sqlite_store *store, uint64_t now_ms);
+bool sqlite_something_expired(sqlite_store *store, uint64_t now_ms);
+/* A transaction ends: when its keys are due. */
+void sqlite_write_due(sqlite_store *store);
 
 /* sqlite_groups.c: how many records groups have, inside a transaction. */
 uint64_t sqlite_group_count(sqlite_store *store, idem__store_space space, const char *members);

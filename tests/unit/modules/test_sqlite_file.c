@@ -1,6 +1,6 @@
 /* test_sqlite_file.c - the file of a SQLite store: it survives its process, is its owner's alone, is shared by several stores,
  * and one that cannot be used is refused with the reason. */
-#include "modules/sqlite/sqlite_store.h"
+#include "modules/sqlite/sqlite_records.h"
 #include "sqlite_folder.h"
 
 #include <signal.h>
@@ -54,6 +54,91 @@ static void a_full_disk_is_a_full_store(void **state) {
   assert_int_equal(get(store, "b", NULL).status, IDEM_E_NOTFOUND);
   limit_pages(store, 0);
   assert_int_equal(ask(store, op, NULL).status, IDEM_OK);
+  idem__store_unref(store);
+}
+
+static void run_sql(idem__store *store, const char *sql) {
+  assert_int_equal(
+      sqlite3_exec(IDEM_CONTAINER(store, sqlite_store, head)->database, sql, NULL, NULL, NULL),
+      SQLITE_OK);
+}
+
+/* Nobody can find such a pair, so one is made; the writer is asleep. */
+static void give_hash_of(idem__store *head, const char *name, const char *other) {
+  const sqlite_store *store = IDEM_CONTAINER(head, sqlite_store, head);
+  char sql[128];
+  snprintf(sql, sizeof sql, "UPDATE records SET hash = %lld WHERE name = CAST('%s' AS BLOB)",
+           (long long)sqlite_hash(store, IDEM__STORE_SESSIONS, other, strlen(other)), name);
+  run_sql(head, sql);
+  assert_int_equal(sqlite3_changes(store->database), 1);
+}
+
+static void two_names_with_one_hash_are_two_records(void **state) {
+  char path[64], bytes[64];
+  (void)state;
+  name_file(path);
+  idem__store *store = open_at(path, 0);
+  assert_int_equal(put(store, "a", "one", IDEM__STORE_ABSENT).status, IDEM_OK);
+  give_hash_of(store, "a", "b");
+  assert_int_equal(get(store, "b", NULL).status, IDEM_E_NOTFOUND);
+  assert_int_equal(put(store, "b", "two", IDEM__STORE_ABSENT).status, IDEM_OK);
+  assert_int_equal(put(store, "b", "three", IDEM__STORE_ABSENT).status, IDEM_E_EXISTS);
+  assert_int_equal(get(store, "b", bytes).status, IDEM_OK);
+  assert_string_equal(bytes, "two");
+  run_sql(store, "DELETE FROM records WHERE name = CAST('a' AS BLOB)");
+  /* Its hash is free now; the name is not. Also for who opens the file later. */
+  assert_int_equal(put(store, "b", "three", IDEM__STORE_ABSENT).status, IDEM_E_EXISTS);
+  idem__store_unref(store);
+  store = open_at(path, 0);
+  assert_int_equal(put(store, "b", "three", IDEM__STORE_ABSENT).status, IDEM_E_EXISTS);
+  assert_int_equal(put(store, "b", "three", IDEM__STORE_ANY).status, IDEM_OK);
+  idem__store_op remove = {.verb = IDEM__STORE_REMOVE, .name = "b", .expect = IDEM__STORE_ANY};
+  assert_int_equal(ask(store, remove, NULL).status, IDEM_OK);
+  assert_int_equal(get(store, "b", NULL).status, IDEM_E_NOTFOUND);
+  idem__store_unref(store);
+}
+
+static int64_t number_of(idem__store *store, const char *sql) {
+  sqlite3_stmt *statement;
+  sqlite3 *database = IDEM_CONTAINER(store, sqlite_store, head)->database;
+  assert_int_equal(sqlite3_prepare_v2(database, sql, -1, &statement, NULL), SQLITE_OK);
+  assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+  int64_t number = sqlite3_column_int64(statement, 0);
+  sqlite3_finalize(statement);
+  return number;
+}
+
+static idem__store_answer put_key(idem__store *store, const char *name, uint64_t ttl_ms,
+                                  uint64_t expect) {
+  return ask(store,
+             (idem__store_op){.verb = IDEM__STORE_PUT,
+                              .space = IDEM__STORE_ONCE,
+                              .name = name,
+                              .limit = 3,
+                              .ttl_ms = ttl_ms,
+                              .expect = expect},
+             NULL);
+}
+
+/* Keys are in no index by their time: what says when they are due leaves none, and takes none that was given more. */
+static void keys_go_when_their_time_is_over(void **state) {
+  (void)state;
+  idem__store *store = make(0);
+  uint64_t first = put_key(store, "first", 1000, IDEM__STORE_ABSENT).version;
+  assert_int_equal(put_key(store, "second", 1000, IDEM__STORE_ABSENT).status, IDEM_OK);
+  assert_int_equal(put_key(store, "third", 5000, IDEM__STORE_ABSENT).status, IDEM_OK);
+  assert_int_equal(put_key(store, "fourth", 1000, IDEM__STORE_ABSENT).status, IDEM_E_LIMIT);
+  assert_int_equal(put_key(store, "first", 9000, first).status, IDEM_OK);
+  module->pass(store, 1000);
+  assert_int_equal(put_key(store, "fourth", 1000, IDEM__STORE_ABSENT).status, IDEM_OK);
+  assert_true(number_of(store, "SELECT count(*) FROM records WHERE space = 4") == 3);
+  module->pass(store, 4000);
+  assert_int_equal(put_key(store, "second", 0, IDEM__STORE_ABSENT).status, IDEM_OK);
+  assert_true(number_of(store, "SELECT count(*) FROM records WHERE space = 4") == 2);
+  module->pass(store, 4000);
+  assert_int_equal(put_key(store, "first", 1000, IDEM__STORE_ABSENT).status, IDEM_OK);
+  assert_true(number_of(store, "SELECT count(*) FROM due") == 1);
+  assert_true(number_of(store, "SELECT count4 FROM totals") == 2);
   idem__store_unref(store);
 }
 
@@ -319,6 +404,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_was_answered_is_there_in_the_next_process),
       cmocka_unit_test(a_full_disk_is_a_full_store),
+      cmocka_unit_test(two_names_with_one_hash_are_two_records),
+      cmocka_unit_test(keys_go_when_their_time_is_over),
       cmocka_unit_test(nothing_that_was_answered_is_lost_with_its_process),
       cmocka_unit_test(a_transaction_larger_than_the_cache_survives_its_process),
       cmocka_unit_test(a_file_is_for_its_owner_alone),
