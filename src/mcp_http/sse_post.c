@@ -107,7 +107,7 @@ static void on_posted(const idem__store_answer *said, void *user) {
   if (!copy.exchange) return;
   if (said->status == IDEM_E_NOTFOUND)
     answer(copy.exchange, 404, "owner-gone", copy.id); /* its session was the stream */
-  else if (idem__is_unknown(said->status))
+  else if (idem__is_unknown(said->status) && !idem__store_did_not(said))
     answer_unknown(copy.exchange);
   else
     answer(copy.exchange, said->status == IDEM_OK ? 202 : 503, "unavailable", copy.id);

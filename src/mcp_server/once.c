@@ -122,8 +122,12 @@ static void on_taken(const idem__store_answer *answer, void *user) {
   case IDEM_E_NOTFOUND: take_gone(once); return;
   case IDEM_E_LIMIT: idem__once_settle(once, IDEM__ONCE_REFUSED, why_full(answer)); return;
   case IDEM_E_NOMEM: idem__once_settle(once, IDEM__ONCE_REFUSED, IDEM__ONCE_UNAVAILABLE); return;
-  default: idem__once_doubt(once);
+  default: break;
   }
+  if (idem__store_did_not(answer))
+    idem__once_settle(once, IDEM__ONCE_REFUSED, IDEM__ONCE_UNAVAILABLE);
+  else
+    idem__once_doubt(once);
 }
 
 /* ------------------------------------------------------------------ judging */

@@ -62,7 +62,9 @@ typedef enum idem__store_verb {
  * OK; NOTFOUND: no such record; EXISTS: it was to be absent; STATE: its version is another, which
  * `version` tells; LIMIT: there is no room, and `number` says why (IDEM__STORE_FULL_...); INVAL: no such name or space;
  * NOMEM; from a store that answers later also SYS, TIMEOUT and CLOSED (nobody waits any more): then it
- * is not known whether it happened. */
+ * is not known whether it happened, unless `number` says that it did not (IDEM__STORE_NOT_DONE). */
+/* `number` of SYS: it was never sent, or was refused before it began, so it certainly did not happen. */
+#define IDEM__STORE_NOT_DONE 4u
 #define IDEM__STORE_FULL_SPACE                                                                     \
   0u /* the space, or the store, has as much as it may: what goes makes room */
 #define IDEM__STORE_FULL_GROUP 1u
@@ -76,6 +78,9 @@ typedef struct idem__store_answer {
   const char *bytes;
   size_t len;
 } idem__store_answer;
+static inline bool idem__store_did_not(const idem__store_answer *answer) {
+  return answer->status == IDEM_E_SYS && answer->number == IDEM__STORE_NOT_DONE;
+}
 typedef void (*idem__store_done)(const idem__store_answer *answer, void *user);
 
 /* One entry of READ or record of LIST; lent for the call. False: enough. */

@@ -10,6 +10,7 @@ typedef struct asked {
   idem_list link;
   idem__store_op op; /* its texts follow */
   idem_status fail, lose;
+  bool unsent;
 } asked;
 
 typedef struct later_store {
@@ -21,6 +22,7 @@ typedef struct later_store {
   pthread_t thread;
   bool ending, held;
   idem_status fail, lose;
+  bool unsent;
   uint64_t chance;
   idem_list waiting, never;
   size_t count;
@@ -64,6 +66,7 @@ static void run(idem__store *store, const idem__store_op *op) {
   pthread_mutex_lock(&later->lock);
   question->fail = later->fail;
   question->lose = later->lose;
+  question->unsent = later->unsent;
   bool never = later->opts.never_in && next_chance(later) % later->opts.never_in == 0;
   idem_list_append(never ? &later->never : &later->waiting, &question->link);
   if (!never) later->count++;
@@ -96,7 +99,9 @@ static asked *take_any(later_store *later) {
 }
 
 static void end(asked *question, idem_status status) {
-  idem__store_answer failed = {.status = status, .number = IDEM__STORE_FULL_OUTSIDE};
+  idem__store_answer failed = {.status = status,
+                               .number = question->unsent ? IDEM__STORE_NOT_DONE
+                                                          : IDEM__STORE_FULL_OUTSIDE};
   if (question->op.done) question->op.done(&failed, question->op.user);
   free(question);
 }
@@ -222,6 +227,15 @@ void later_store_fail(idem__store *store, idem_status status) {
   later_store *later = of(store);
   pthread_mutex_lock(&later->lock);
   later->fail = status;
+  later->unsent = false;
+  pthread_mutex_unlock(&later->lock);
+}
+
+void later_store_away(idem__store *store, idem_status status) {
+  later_store *later = of(store);
+  pthread_mutex_lock(&later->lock);
+  later->fail = status;
+  later->unsent = status != IDEM_OK;
   pthread_mutex_unlock(&later->lock);
 }
 

@@ -22,6 +22,8 @@ void later_store_hold(idem__store *store, bool hold);
 /* Answers, with that status, what is asked from now on, without its having happened; OK: as ever. LIMIT: it has no room for whatever else it
  * keeps. */
 void later_store_fail(idem__store *store, idem_status status);
+/* The same, and says that it has not happened, as one does that is not connected (SYS). */
+void later_store_away(idem__store *store, idem_status status);
 /* ... and the same of what has happened: the answer is lost. */
 void later_store_lose(idem__store *store, idem_status status);
 idem__store *later_store_inner(idem__store *store);

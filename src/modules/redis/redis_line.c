@@ -203,7 +203,8 @@ static void set_aside(redis_store *store, redis_job *job, uint64_t now_ms) {
   }
   redis_set_fault(store, "the cluster has no node for the store", NULL, 0);
   atomic_fetch_add(&store->refused, 1);
-  redis_job_end(store, job, &(idem__store_answer){.status = IDEM_E_SYS});
+  redis_job_end(store, job,
+                &(idem__store_answer){.status = IDEM_E_SYS, .number = IDEM__STORE_NOT_DONE});
 }
 
 /* No answer is owed any more. False: it goes on with another node. */

@@ -34,7 +34,9 @@ static bool is_valid(const idem__store_op *op) {
 
 static void refuse(redis_store *store, const idem__store_op *op, idem_status status) {
   atomic_fetch_add(&store->refused, 1);
-  idem__store_answer answer = {.status = status, .number = IDEM__STORE_FULL_ELSE};
+  idem__store_answer answer = {.status = status,
+                               .number = status == IDEM_E_SYS ? IDEM__STORE_NOT_DONE
+                                                              : IDEM__STORE_FULL_ELSE};
   if (op->done) op->done(&answer, op->user);
 }
 
@@ -98,7 +100,8 @@ void redis_refuse_waiting(redis_store *store, idem_status status, bool refusing)
   pthread_mutex_unlock(&store->lock);
   for (redis_job *job; (job = redis_take_job(store));) {
     atomic_fetch_add(&store->refused, 1);
-    redis_job_end(store, job, &(idem__store_answer){.status = status});
+    redis_job_end(store, job,
+                  &(idem__store_answer){.status = status, .number = IDEM__STORE_NOT_DONE});
   }
 }
 

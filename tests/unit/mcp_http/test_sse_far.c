@@ -70,6 +70,7 @@ static void a_post_that_may_have_arrived_is_not_answered_with_its_id(void **stat
     post_in(&in, &(trouble){later_store_fail, unknown[i], "409 Conflict", false});
   }
   post_in(&in, &(trouble){later_store_fail, IDEM_E_LIMIT, "503 ", true});
+  post_in(&in, &(trouble){later_store_away, IDEM_E_SYS, "503 ", true});
   close_world(&in);
 }
 

@@ -169,6 +169,24 @@ static void a_key_that_could_not_be_given_back_runs_later(void **state) {
   close_node(&self);
 }
 
+/* Nothing is looked for again later: the store was not even asked. */
+static void a_key_that_the_store_was_never_asked_for_is_in_no_doubt(void **state) {
+  node self;
+  (void)state;
+  open_node(&self, later(in_memory()), run_count);
+  pump(&self);
+  later_store_away(self.store, IDEM_E_SYS);
+  assert_string_equal(mcp_peer_ask(&self.peer, "tools/call", KEYED("t")), "");
+  pump(&self);
+  expect_in(mcp_peer_more(&self.peer), "\"reason\":\"unavailable\"");
+  assert_false(idem__once_waits(self.server->own_worker));
+  later_store_away(self.store, IDEM_OK);
+  assert_string_equal(mcp_peer_ask(&self.peer, "tools/call", KEYED("t")), "");
+  pump(&self);
+  expect_in(mcp_peer_more(&self.peer), "\"ran\"");
+  close_node(&self);
+}
+
 #define TASK "\"name\":\"slow\",\"task\":{},\"_meta\":{\"idem/key\":\"k\"}"
 
 /* False: there were not so many steps to go. */
@@ -240,6 +258,7 @@ int main(void) {
       cmocka_unit_test(a_store_that_does_not_answer_refuses_calls_with_keys_alone),
       cmocka_unit_test(a_key_that_may_be_ours_is_given_back),
       cmocka_unit_test(a_key_that_could_not_be_given_back_runs_later),
+      cmocka_unit_test(a_key_that_the_store_was_never_asked_for_is_in_no_doubt),
       cmocka_unit_test(who_leaves_while_its_task_begins_finds_it_again),
       cmocka_unit_test(a_store_that_does_not_answer_is_told_of_until_it_does),
   };

@@ -150,6 +150,7 @@ typedef struct answered {
   _Atomic int times;
   idem_status status;
   uint64_t version;
+  bool not_done; /* it says so */
   char bytes[32];
 } answered;
 
@@ -157,6 +158,7 @@ static void on_answer(const idem__store_answer *answer, void *user) {
   answered *self = user;
   self->status = answer->status;
   self->version = answer->version;
+  self->not_done = idem__store_did_not(answer);
   size_t len = answer->len < sizeof self->bytes - 1 ? answer->len : sizeof self->bytes - 1;
   if (len) memcpy(self->bytes, answer->bytes, len);
   self->bytes[len] = 0;
@@ -178,12 +180,14 @@ static void wait_for(answered *self) {
   while (!atomic_load(&self->times)) sched_yield();
 }
 
-static idem_status put(idem__store *store, const char *name) {
+static answered try_put(idem__store *store, const char *name) {
   answered self;
   begin_put(store, name, name, strlen(name), &self);
   wait_for(&self);
-  return self.status;
+  return self;
 }
+
+static idem_status put(idem__store *store, const char *name) { return try_put(store, name).status; }
 
 static answered get(idem__store *store, const char *name) {
   answered self = {.times = 0};
@@ -279,7 +283,12 @@ static void while_it_is_away_for_longer_all_are_refused_at_once(void **state) {
   idem__store *store = open_at(server.socket, 0, 1);
   assert_int_equal(put(store, "a"), IDEM_OK);
   redis_server_kill(&server, SIGTERM);
-  for (int i = 0; i < 50; i++) assert_int_equal(put(store, "b"), IDEM_E_SYS);
+  while (!try_put(store, "b").not_done) sched_yield(); /* the first may have been on its way */
+  for (int i = 0; i < 50; i++) {
+    answered refused = try_put(store, "b");
+    assert_int_equal(refused.status, IDEM_E_SYS);
+    assert_true(refused.not_done);
+  }
   assert_true(redis_server_again(&server));
   while (put(store, "c") == IDEM_E_SYS) sched_yield();
   assert_int_equal(get(store, "c").status, IDEM_OK);
@@ -301,7 +310,9 @@ static void an_answer_that_was_cut_off_is_unknown_and_happened(void **state) {
     snprintf(name, sizeof name, MARK "%d", i);
     assert_int_equal(get(store, "-").status, IDEM_E_NOTFOUND);
     set_mode(&between, CUT_ANSWER);
-    assert_int_equal(put(store, name), IDEM_E_SYS);
+    answered cut = try_put(store, name);
+    assert_int_equal(cut.status, IDEM_E_SYS);
+    assert_false(cut.not_done);
     while (get(store, name).status != IDEM_OK) sched_yield();
   }
   idem__store_unref(store);
@@ -318,7 +329,9 @@ static void a_command_that_was_cut_off_is_unknown_and_did_not_happen(void **stat
   idem__store *store = open_at(between.path, 0, LONG_MS);
   assert_int_equal(get(store, "-").status, IDEM_E_NOTFOUND);
   set_mode(&between, CUT_COMMAND);
-  assert_int_equal(put(store, MARK), IDEM_E_SYS);
+  answered cut = try_put(store, MARK);
+  assert_int_equal(cut.status, IDEM_E_SYS);
+  assert_false(cut.not_done); /* who sent it cannot know */
   assert_int_equal(get(store, MARK).status, IDEM_E_NOTFOUND);
   assert_int_equal(put(store, "next"), IDEM_OK);
   idem__store_unref(store);
