@@ -227,7 +227,8 @@ static idem_status put_code(idem_buf *out, const idem__http_refusal *refusal, id
                             bool causes) {
   int code = refusal->code ? refusal->code : IDEM_RPC_INVALID_REQUEST;
   const char *name = idem_code_name(codes, code);
-  bool own = code == IDEM_RPC_INVALID_REQUEST; /* others say by themselves what they are */
+  bool own = code == IDEM_RPC_INVALID_REQUEST ||
+             (code == IDEM_RPC_INTERNAL_ERROR && refusal->cause); /* others say what they are */
   if (!name) name = "Invalid Request";
   idem_status status = idem_buf_printf(out, "\"error\":{\"code\":%d,\"message\":", code);
   if (status != IDEM_OK) return status;

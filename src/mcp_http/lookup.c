@@ -74,6 +74,12 @@ static void refuse_lookup(lookup *one, uint16_t status, const char *reason) {
   refuse(exchange, status, reason, NULL);
 }
 
+static void refuse_lookup_away(lookup *one) {
+  idem_http_exchange *exchange = one->exchange;
+  end_lookup(one);
+  idem__http_refuse(exchange, &idem__mcp_store_away, NULL);
+}
+
 static void on_abort(idem_http_exchange *exchange, void *user) {
   (void)exchange;
   end_lookup(user);
@@ -90,7 +96,7 @@ static void on_removed(idem_status status, void *user) {
   idem_http_exchange *exchange = one->exchange;
   idem_server *server = one->endpoint->worker->server;
   if (status != IDEM_OK) {
-    refuse_lookup(one, 503, "unavailable");
+    refuse_lookup_away(one);
     return;
   }
   end_lookup(one);
@@ -128,7 +134,7 @@ static void on_newest(idem_status status, void *user) {
   else if (status == IDEM_E_NOTFOUND)
     refuse_lookup_unknown(one);
   else
-    refuse_lookup(one, 503, "unavailable");
+    refuse_lookup_away(one);
 }
 
 static void begin_stream(lookup *one) {
@@ -149,7 +155,7 @@ static void on_owner_known(idem__owner_end end, void *user) {
   if (end == IDEM__OWNER_LOST)
     refuse_lookup(one, 400, "unavailable"); /* there is no such stream any more */
   else if (end == IDEM__OWNER_UNKNOWN)
-    refuse_lookup(one, 503, "unavailable");
+    refuse_lookup_away(one);
   else
     open_stream(one);
 }
@@ -197,7 +203,7 @@ static void on_claimed(idem_status status, void *user) {
   if (one && status == IDEM_OK)
     begin_stream(one);
   else if (one)
-    refuse_lookup(one, 503, "unavailable");
+    refuse_lookup_away(one);
 }
 
 /* Of several nodes one tells the session: this one from now on. The record says so, before anything is told. */
@@ -249,7 +255,7 @@ static void on_found(idem__http_session *session, idem_status status, void *user
   if (status == IDEM_E_NOTFOUND)
     refuse_lookup_unknown(one);
   else if (!session)
-    refuse_lookup(one, 503, "unavailable");
+    refuse_lookup_away(one);
   else if (one->ends)
     remove_session(one);
   else

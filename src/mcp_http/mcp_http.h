@@ -466,6 +466,9 @@ struct idem__mcp_endpoint {
   idem__http_refusal bad_version; /* names the revisions that are served */
 };
 
+/* One text for whatever needs the store and cannot have it. */
+extern const idem__http_refusal idem__mcp_store_away;
+
 /* Who asks: as the embedder says, or who the bearer of this token is, or "". True: it is a mere claim, a
  * header that nobody has checked. */
 #define IDEM__PRINCIPAL (IDEM_PRINCIPAL_MAX + 1)

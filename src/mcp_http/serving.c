@@ -2,6 +2,7 @@
  * which status an error of the protocol takes, where its events go. A serving of the JSON-RPC
  * endpoint (endpoint.c). */
 #include "serving.h"
+#include "mcp_server/result.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -265,6 +266,10 @@ static bool name_principal(idem__mcp_serving *serving, const idem_http_exchange 
   return true;
 }
 
+const idem__http_refusal idem__mcp_store_away = {.status = 503,
+                                                 .code = IDEM_RPC_INTERNAL_ERROR,
+                                                 .reason = "unavailable",
+                                                 .cause = IDEM__UNAVAILABLE_CAUSE};
 static const idem__http_refusal unavailable = {.status = 503, .reason = "unavailable"};
 static const idem__http_refusal no_session = {.status = 404,
                                               .reason = "unknown-session",
@@ -400,7 +405,7 @@ static bool silent_waits(void *at) { return ((const idem__mcp_serving *)at)->unc
 static void silent_refusal(void *at, idem__message_kind kind, idem__http_refusal *refusal) {
   const idem__mcp_serving *serving = at;
   if (serving->unavailable) {
-    *refusal = unavailable;
+    *refusal = idem__mcp_store_away;
   } else if (serving->owner_gone) {
     *refusal = owner_gone;
   } else if (serving->peer.unknown_session) {

@@ -120,11 +120,12 @@ static void end_change(changing *one, idem_status status) {
 /* The image is what the record says again. */
 static void on_reloaded(idem__http_session *same, idem_status status, void *user) {
   changing *one = user;
+  bool no_room = one->no_room || (!same && status == IDEM_E_LIMIT); /* of the store's */
   if (same) idem__http_session_unref(same);
   if (same && is_overtaken(one->status) && ++one->tries < CHANGE_TRIES)
     try_change(one);
   else
-    end_change(one, !same ? status : one->no_room ? IDEM_E_SYS : one->status);
+    end_change(one, no_room ? IDEM_E_SYS : same ? one->status : status);
 }
 
 /* It was not written, or nobody knows: the image is not to be believed. */

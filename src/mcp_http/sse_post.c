@@ -101,6 +101,13 @@ static void answer_unknown(idem_http_exchange *exchange) {
   answer(exchange, 409, "outcome-unknown", "");
 }
 
+static void answer_away(idem_http_exchange *exchange, const char *id) {
+  idem__http_refusal refusal = idem__mcp_store_away;
+  refusal.id = *id ? id : NULL;
+  refusal.id_len = strlen(id);
+  idem__http_refuse(exchange, &refusal, NULL);
+}
+
 static void on_posted(const idem__store_answer *said, void *user) {
   posting *self = user, copy = *self;
   idem__free(&copy.alloc, self);
@@ -109,8 +116,10 @@ static void on_posted(const idem__store_answer *said, void *user) {
     answer(copy.exchange, 404, "owner-gone", copy.id); /* its session was the stream */
   else if (idem__is_unknown(said->status) && !idem__store_did_not(said))
     answer_unknown(copy.exchange);
+  else if (said->status == IDEM_OK)
+    answer(copy.exchange, 202, NULL, copy.id);
   else
-    answer(copy.exchange, said->status == IDEM_OK ? 202 : 503, "unavailable", copy.id);
+    answer_away(copy.exchange, copy.id);
 }
 
 static void on_posting_abort(idem_http_exchange *exchange, void *user) {

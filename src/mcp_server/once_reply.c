@@ -238,7 +238,7 @@ void idem__once_refuse(idem__context *context, idem__once_refusal why) {
                             "{\"reason\":\"too-many-keys-of-caller\"}",
                             "Too many idempotency keys of this caller are kept: try again later"},
       [IDEM__ONCE_UNAVAILABLE] = {503, IDEM_RPC_INTERNAL_ERROR, "{\"reason\":\"unavailable\"}",
-                                  NULL},
+                                  "Internal error: " IDEM__UNAVAILABLE_CAUSE},
   };
   char text[IDEM__CAUSE];
   if (why == IDEM__ONCE_SHARE) /* what a caller did, and no fault of ours */

@@ -267,7 +267,9 @@ const idem__answer *idem__cut_off_session(const idem_request *request) {
 
 idem_status idem__refuse_unavailable(idem__context *context) {
   static const char data[] = "{\"reason\":\"unavailable\"}";
-  return idem__refuse(context, 503, IDEM_RPC_INTERNAL_ERROR, data, sizeof data - 1);
+  char text[IDEM__CAUSE];
+  const char *cause = idem__cause(context, text, "Internal error: %s", IDEM__UNAVAILABLE_CAUSE);
+  return idem__refuse_for(context, 503, IDEM_RPC_INTERNAL_ERROR, cause, data, sizeof data - 1);
 }
 
 idem_status idem__refuse_capability(idem__context *context, const char *required) {

@@ -60,6 +60,7 @@ const idem__answer *idem__cut_off_unavailable(const idem_request *request);
 const idem__answer *idem__cut_off_lost(const idem_request *request);
 /* ... `unknown-session`, of a request that was not begun when its session ended, or may be asked again. */
 const idem__answer *idem__cut_off_session(const idem_request *request);
+#define IDEM__UNAVAILABLE_CAUSE "the store does not answer, or has no room: try again in a moment"
 idem_status idem__refuse_unavailable(idem__context *context);
 /* ... with a message that names its cause; NULL: the canonical one. */
 idem_status idem__refuse_for(idem__context *context, int status, int64_t code, const char *cause,

@@ -263,8 +263,9 @@ static bool write_listed(const idem__task *task, uint64_t number, void *user) {
 static void answer_page(idem__context *context, idem_status status, void *user) {
   task_page *page = user;
   idem__write_array_end(&page->writer);
+  bool refused = status != IDEM_OK && page->writer.status == IDEM_OK; /* by the store */
   if (status == IDEM_OK) status = page->writer.status;
-  if (idem__is_unknown(status)) {
+  if (refused) {
     idem__refuse_unavailable(context);
     return;
   }

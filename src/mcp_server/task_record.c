@@ -250,6 +250,11 @@ static uint64_t time_to_live(const idem__task *task) {
   return task->state == IDEM__TASK_INPUT ? 2 * ttl_ms : WORKING_MS;
 }
 
+/* It has nothing to do with how much tasks there are: without its outcome this one would not fit any better. */
+static bool is_outside(const idem__store_answer *answer) {
+  return answer->status == IDEM_E_LIMIT && answer->number >= IDEM__STORE_FULL_ELSE;
+}
+
 static void on_put(const idem__store_answer *answer, void *user) {
   idem__task *task = user;
   idem_server *server = task->server;
@@ -257,7 +262,7 @@ static void on_put(const idem__store_answer *answer, void *user) {
   task->busy--;
   if (answer->status == IDEM_OK && answer->version > task->version) task->version = answer->version;
   idem__tasks_unlock(server);
-  task->put_done(task, answer->status, task->put_user);
+  task->put_done(task, is_outside(answer) ? IDEM_E_SYS : answer->status, task->put_user);
   idem__task_unref(task);
 }
 

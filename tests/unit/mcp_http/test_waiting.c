@@ -225,6 +225,62 @@ static void a_silent_store_ends_a_request_with_its_id(void **state) {
   }
 }
 
+#define AWAY                                                                                       \
+  "\"error\":{\"code\":-32603,\"message\":\"Internal error: the store does not answer, or has no " \
+  "room: "                                                                                         \
+  "try again in a moment\",\"data\":{\"reason\":\"unavailable\"}}"
+
+typedef struct lack {
+  void (*makes)(idem__store *store, idem_status status);
+  idem_status status;
+} lack;
+
+/* What comes back where the store fails from some step on; NULL: from none. */
+static char *ask_in_lack(const question *asked, unsigned steps, const lack *what) {
+  world w;
+  open_world(&w, NULL);
+  send_and_wait(&w, asked->method, asked->body);
+  let_happen(&w, steps);
+  if (what) what->makes(w.web.later, what->status);
+  later_store_hold(w.web.later, false);
+  for (int i = 0; i < STEPS; i++) mcp_web_settle(&w.conn);
+  char *answer = strdup(w.conn.output ? w.conn.output : "");
+  if (what) what->makes(w.web.later, IDEM_OK);
+  mcp_web_disconnect(&w.conn);
+  mcp_web_close(&w.web);
+  return answer;
+}
+
+static int code_of(const char *answer) {
+  const char *error = strstr(answer, "\"error\":{\"code\":");
+  return error ? atoi(error + strlen("\"error\":{\"code\":")) : 0;
+}
+
+/* Whatever is asked, and whenever the store goes: the same code, words, reason, status and header, or the answer that it has anyway. */
+static void a_store_that_is_away_is_told_in_the_same_words_everywhere(void **state) {
+  static const lack lacks[] = {{later_store_away, IDEM_E_SYS},
+                               {later_store_fail, IDEM_E_SYS},
+                               {later_store_fail, IDEM_E_TIMEOUT},
+                               {later_store_fail, IDEM_E_LIMIT}};
+  unsigned told = 0;
+  (void)state;
+  for (unsigned i = 0; i < QUESTIONS; i++) {
+    char *usual = ask_in_lack(&questions[i], 0, NULL);
+    for (unsigned j = 0; j < sizeof lacks / sizeof *lacks * 4; j++) {
+      char *answer = ask_in_lack(&questions[i], j % 4, &lacks[j / 4]);
+      if (code_of(answer) != code_of(usual)) {
+        told++;
+        bool whole = strstr(answer, "HTTP/1.1 503 ") && strstr(answer, "Retry-After: 1\r\n");
+        if (!whole || !strstr(answer, AWAY))
+          fail_msg("question %u, step %u, lack %u: %s", i, j % 4, j / 4, answer);
+      }
+      free(answer);
+    }
+    free(usual);
+  }
+  assert_true(told >= 2 * QUESTIONS);
+}
+
 static void a_store_that_fails_is_told_apart_from_one_that_knows_nothing(void **state) {
   (void)state;
   world w;
@@ -464,6 +520,7 @@ int main(void) {
       cmocka_unit_test(initialized_is_acknowledged_when_the_store_has_it),
       cmocka_unit_test(initialized_that_the_store_does_not_take_is_refused),
       cmocka_unit_test(a_silent_store_ends_a_request_with_its_id),
+      cmocka_unit_test(a_store_that_is_away_is_told_in_the_same_words_everywhere),
       cmocka_unit_test(a_store_that_fails_is_told_apart_from_one_that_knows_nothing),
       cmocka_unit_test(an_event_of_which_nobody_heard_is_kept_once),
       cmocka_unit_test(subscriptions_at_once_are_all_made),
