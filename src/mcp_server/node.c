@@ -236,7 +236,8 @@ bool idem__server_store_gone(const idem_server *server) {
 }
 
 static bool is_full(const idem__store_answer *answer) {
-  return answer->status == IDEM_E_LIMIT && answer->number == IDEM__STORE_FULL_OUTSIDE;
+  bool told = answer->status == IDEM_E_LIMIT || answer->status == IDEM_OK;
+  return told && answer->number == IDEM__STORE_FULL_OUTSIDE;
 }
 
 /* What there is can be read, and what needs no room is done. Until somebody knows better it is as it was. */
@@ -249,7 +250,9 @@ static void note_full(idem__mcp_worker *worker, const idem__store_answer *answer
                     1);
   if (full)
     idem_logf(server->opts.log, IDEM_LOG_ERROR, "the store is full", "%s",
-              "its disk or memory has no room: nothing new is kept, and no lease renewed");
+              answer->status == IDEM_OK
+                  ? "its memory has no room: nothing new is kept; leases and sessions are renewed"
+                  : "its disk or memory has no room: nothing new is kept, and no lease renewed");
   else
     idem_logf(server->opts.log, IDEM_LOG_INFO, "the store has room again", "%s", server->node.id);
 }

@@ -35,7 +35,8 @@ typedef enum idem__store_space {
 
 typedef enum idem__store_verb {
   IDEM__STORE_GET,   /* value and version */
-  IDEM__STORE_TOUCH, /* version alone; ttl_ms from now on */
+  IDEM__STORE_TOUCH, /* version alone; ttl_ms from now on. `number` may say that it was done although there is no memory left
+                         (IDEM__STORE_FULL_OUTSIDE) */
   IDEM__STORE_PEEK, /* version alone; `number` is 1 where TOUCH with this ttl_ms would change nothing,
                          as far as the store can tell without a change */
   IDEM__STORE_PUT, /* makes a record (in `group`) or changes its value, as `expect` says; `limit`:

@@ -114,14 +114,27 @@ static const char touch_opening[] =
     "  end\n"
     "end\n";
 
-static const char touch[] = "local f = find()\n"
-                            "if not f then return {1, '0', '0'} end\n"
-                            "local ttl, expires = tonumber(ARGV[4]), tonumber(f[2])\n"
-                            "local at = expiry(ttl)\n"
-                            "local enough = expires >= now + ttl and expires <= at\n"
-                            "if ttl == 0 then enough = expires == 0 end\n"
-                            "if not enough then set_expiry(at) end\n"
-                            "return {0, f[1], '0'}\n";
+/* Who is there lives on in a Redis without memory: a script may go on that has begun with a write which takes none, and what it writes then is in
+ * the place of what it removed. That Redis is full is told (IDEM__STORE_FULL_OUTSIDE). */
+_Static_assert(IDEM__STORE_FULL_OUTSIDE == 3, "the script says so");
+static const char touch[] =
+    "local f = find()\n"
+    "if not f then return {1, '0', '0'} end\n"
+    "local ttl, expires = tonumber(ARGV[4]), tonumber(f[2])\n"
+    "local at = expiry(ttl)\n"
+    "local enough = expires >= now + ttl and expires <= at\n"
+    "if ttl == 0 then enough = expires == 0 end\n"
+    "local full = '0'\n"
+    "if not enough then\n"
+    "  local said = redis.pcall('HSET', record, 'e', text(at))\n"
+    "  if type(said) == 'table' then\n"
+    "    if not string.find(said.err, 'OOM', 1, true) then return said end\n"
+    "    full = '3'\n"
+    "    redis.call('ZREM', expiries, name)\n"
+    "  end\n"
+    "  set_expiry(at)\n"
+    "end\n"
+    "return {0, f[1], full}\n";
 
 /* Further arguments: expect, ttl, limit, most bytes, group, value, limit of the group. */
 static const char put[] =

@@ -182,6 +182,32 @@ static void a_full_redis_is_a_full_store(void **state) {
   idem__store_unref(store);
 }
 
+/* A lease or a session that could not be renewed would end for what others have kept. */
+static void who_is_there_is_renewed_in_a_full_redis(void **state) {
+  (void)state;
+  idem__store *store = open_with("prefix=renewed");
+  module->pass(store, 0);
+  idem__store_op op = {.verb = IDEM__STORE_PUT, .name = "a", .ttl_ms = 1000};
+  uint64_t version = ask(store, op, NULL).version;
+  op.verb = IDEM__STORE_TOUCH;
+  assert_int_equal(ask(store, op, NULL).number, 0);
+  assert_string_equal(redis_server_ask(&server, "CONFIG SET maxmemory 1"), "+OK");
+  for (int i = 0; i < 5; i++) {
+    module->pass(store, 900);
+    idem__store_answer renewed = ask(store, op, NULL);
+    assert_int_equal(renewed.status, IDEM_OK);
+    assert_int_equal(renewed.number, IDEM__STORE_FULL_OUTSIDE);
+    assert_true(renewed.version == version);
+  }
+  assert_int_equal(put(store, "b", "new", IDEM__STORE_ABSENT).status, IDEM_E_LIMIT);
+  module->pass(store, 1001); /* nobody renews it: it goes, full or not */
+  assert_int_equal(get(store, "a", NULL).status, IDEM_E_NOTFOUND);
+  assert_string_equal(redis_server_ask(&server, "CONFIG SET maxmemory 0"), "+OK");
+  assert_int_equal(put(store, "a", "new", IDEM__STORE_ABSENT).status, IDEM_OK);
+  assert_int_equal(ask(store, op, NULL).number, 0);
+  idem__store_unref(store);
+}
+
 static void what_is_open_when_the_store_goes_ends_once(void **state) {
   answered all[200];
   (void)state;
@@ -407,6 +433,7 @@ int main(void) {
       cmocka_unit_test(scripts_that_redis_forgot_are_sent_again),
       cmocka_unit_test(what_others_put_under_our_keys_is_an_error_of_theirs),
       cmocka_unit_test(a_full_redis_is_a_full_store),
+      cmocka_unit_test(who_is_there_is_renewed_in_a_full_redis),
       cmocka_unit_test(what_is_open_when_the_store_goes_ends_once),
       cmocka_unit_test(a_user_has_its_keys_and_no_others),
       cmocka_unit_test(a_name_that_cannot_be_is_refused_with_the_reason),
