@@ -82,6 +82,7 @@ void session_end_by_result(call_session *self, const idem_mcp_result *result) {
   call_refusal refusal = refusal_of(self, result->http_status, flags, sizeof flags);
   progress_clear(&self->progress);
   if (self->interrupts || self->late) {
+    if (result->key) call_say("ask what became of it with --key %s", result->key);
     session_end(self, CALL_GIVEN_UP); /* it was said already */
   } else if (result->status == IDEM_E_REMOTE) {
     end_by_error(self, result, &refusal);

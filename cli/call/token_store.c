@@ -72,7 +72,15 @@ static bool is_private(token_store *self, int fd, const char *name, bool folder)
 }
 
 static const char *open_fault(int error) {
-  return error == ELOOP || error == ENOTDIR ? "is a link, which is not followed" : strerror(error);
+  return error == ELOOP ? "is a link, which is not followed" : strerror(error);
+}
+
+/* O_DIRECTORY finds a link, a file, and a file on the way to it to be no folder. */
+static const char *folder_fault(const char *path, int error) {
+  struct stat about;
+  if (error != ENOTDIR) return open_fault(error);
+  if (lstat(path, &about) != 0) return "has a file, not a folder, on its way";
+  return S_ISLNK(about.st_mode) ? open_fault(ELOOP) : "is a file, not a folder";
 }
 
 static void make_folders(const char *path) {
@@ -90,7 +98,7 @@ static bool open_folder(token_store *self, bool make) {
   if (!*self->path) return false; /* `why` is known */
   if (make) make_folders(self->path);
   self->folder = open(self->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (self->folder < 0) return fault(self, "", open_fault(errno));
+  if (self->folder < 0) return fault(self, "", folder_fault(self->path, errno));
   if (is_private(self, self->folder, "", true)) return true;
   close(self->folder);
   self->folder = -1;
