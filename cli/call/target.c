@@ -265,6 +265,13 @@ static bool no_scheme(const char *word) {
   return fault(word, why);
 }
 
+/* Who stands beside a configuration has often left it out. */
+static void suggest_file(const char *word) {
+  struct stat about;
+  if (stat("idem.json", &about) == 0 && S_ISREG(about.st_mode))
+    fprintf(stderr, "for a tool of idem.json in this folder: idem call idem.json %.100s\n", word);
+}
+
 static bool unknown_name(const known_servers *servers, const char *word) {
   const char *near = near_name(servers, word);
   char why[200];
@@ -277,6 +284,7 @@ static bool unknown_name(const known_servers *servers, const char *word) {
     fputs("a target is a URL, an idem.json, a name in an assistant's mcpServers file (none was "
           "found; --config FILE names one), or -- COMMAND\n",
           stderr);
+  suggest_file(word);
   return false;
 }
 
