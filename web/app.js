@@ -26,6 +26,8 @@ const KINDS = [
   { kind: 'prompt', member: 'prompts', title: 'Prompts', method: 'prompts/list', capability: 'prompts', id: (one) => one.name },
 ];
 
+const PLACES = [...TABS.map(([tab]) => tab), 'recording', ...KINDS.map((kind) => kind.kind)];
+
 const stored = (name) => {
   try {
     return sessionStorage.getItem(name) || '';
@@ -393,9 +395,18 @@ class App {
     this.shownHash = link;
   }
 
+  // An address that leads nowhere, a slip of the keyboard or of an old link, leads to the overview.
+  leaveNowhere() {
+    const named = location.hash.startsWith('#/') ? location.hash.slice(2).split(/[/?]/)[0] : location.hash.slice(1);
+    if (PLACES.includes(named)) return;
+    history.replaceState(null, '', '#/');
+    note(`There is no place ${plainName(named, 60)} here; this is the overview`);
+  }
+
   route() {
     const alias = /^#\/(\w+)$/.exec(location.hash)?.[1];
     if (Object.hasOwn(ALIASES, alias)) history.replaceState(null, '', `#/${ALIASES[alias]}`);
+    this.leaveNowhere();
     const hash = location.hash || '#/';
     const [path, query] = hash.slice(2).split('?');
     const [kind, ...rest] = path.split('/');

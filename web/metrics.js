@@ -31,6 +31,19 @@ export function roundAbove(value, bytes) {
   return unit * power * [1, 2, 5, 10].find((step) => value / unit <= step * power * (1 + 1e-9));
 }
 
+// Samples that follow each other: where nothing was measured between two there is no line, which would be a slope that nobody saw.
+export function runsOf(list, isThere) {
+  const runs = [[]];
+  for (const sample of list) {
+    if (isThere(sample)) runs.at(-1).push(sample);
+    else if (runs.at(-1).length) runs.push([]);
+  }
+  return runs.filter((run) => run.length);
+}
+
+// One point is a line, too: with round ends, a dot.
+const pathOf = (points) => `M${points[0]} L${(points.length > 1 ? points.slice(1) : points).join(' ')}`;
+
 // A number at the scale, without the zeros that a measured one has.
 const scaleText = (text) => text.replace(/\.0+(?= |$)/, '');
 
@@ -42,7 +55,7 @@ function chart({ title, series, text, rate, ofRequests }) {
   const picture = svg('svg', { viewBox: '0 0 360 90', preserveAspectRatio: 'none', role: 'img', tabindex: 0 });
   const rules = [4, 46, 88].map((y) => svg('line', { class: 'axis', x1: 0, x2: 360, y1: y, y2: y }));
   const cursor = svg('line', { class: 'cursor', y1: 0, y2: 90, visibility: 'hidden' });
-  const lines = series.map(([, , kind]) => svg('polyline', { class: `series ${kind || ''}` }));
+  const lines = series.map(([, , kind]) => svg('path', { class: `series ${kind || ''}` }));
   picture.append(...rules, ...lines, cursor);
   let samples = [];
   let span = SPANS[0];
@@ -89,11 +102,11 @@ function chart({ title, series, text, rate, ofRequests }) {
       const full = most > 0 ? roundAbove(most, text === bytesText) : 1;
       top.textContent = scaleText(text(full));
       picture.setAttribute('aria-label', last ? `${title} in the last hour: now ${say(last)}, at most ${text(most)}` : `${title}: no samples yet`);
-      const shown = list.filter(isThere);
-      const alone = shown.length === 1;
-      if (alone) shown.push(shown[0]); // a point is a line, too
+      const runs = runsOf(list, isThere);
+      const alone = runs.length === 1 && runs[0].length === 1;
       for (const line of lines) line.classList.toggle('alone', alone);
-      series.forEach(([key], i) => lines[i].setAttribute('points', shown.map((sample) => `${xOf(sample).toFixed(1)},${(88 - ((value(sample, key) || 0) / full) * 84).toFixed(1)}`).join(' ')));
+      const dot = (key) => (sample) => `${xOf(sample).toFixed(1)},${(88 - ((value(sample, key) || 0) / full) * 84).toFixed(1)}`;
+      series.forEach(([key], i) => lines[i].setAttribute('d', runs.map((run) => pathOf(run.map(dot(key)))).join(' ')));
     },
   };
 }

@@ -26,6 +26,11 @@ const page = await openOperator(browser, served.base);
     const over = await page.evaluate(() => document.documentElement.scrollHeight - innerHeight);
     check(`#/${place}: the window does not scroll where its lists do`, over <= 0, over);
   }
+  for (const nowhere of ['#/nonsense', '#/tols/planets?moons=1', '#nonsense']) {
+    await page.evaluate((hash) => { location.hash = hash; }, nowhere);
+    await page.waitForFunction(() => location.hash === '#/');
+    check(`${nowhere} leads to the overview`, (await page.getAttribute('.tabs a[aria-current]', 'href')) === '#/' && !(await text(page, 'main h1')).includes('Not here'), await text(page, 'main'));
+  }
   await page.evaluate(() => { location.hash = '#/'; });
   await page.getByRole('button', { name: '1 prompt', exact: true }).click();
   check('a number leads to what it counts', await page.evaluate(() => document.activeElement.getAttribute('href') === '#/prompt/explain' && document.activeElement.getBoundingClientRect().bottom <= innerHeight), await page.evaluate(() => document.activeElement.outerHTML));

@@ -170,6 +170,8 @@ await accessible(page, 'logs');
 await picture(page, 'logs');
 await page.evaluate(() => { location.hash = '#/metrics'; });
 await until('the first sample has come', async () => (await page.locator('.chart .now').first().textContent()) !== '\u2013' || page.textContent('main'));
+const paths = await page.locator('.chart .series').evaluateAll((all) => all.map((one) => one.getAttribute('d')));
+check('what was measured is paths, each run of samples as a line of its own', paths.length === 9 && paths[0].startsWith('M') && paths.every((d) => /^(M[\d.]+,[\d.]+ L[\d., ]+)*$/.test(d)), paths);
 await page.locator('.chart svg').first().hover();
 check('how long it was is said as one says it', /^The last (minute|([2-9]|\d\d) minutes), /.test(await page.textContent('main [role=status]')), await page.textContent('main [role=status]'));
 const scales = await page.locator('.chart .scale').evaluateAll((all) => all.map((one) => [...one.children].map((span) => span.textContent)));
