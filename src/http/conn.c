@@ -111,6 +111,17 @@ bool idem__http_conn_want_read(const idem_http_conn *conn) {
 }
 
 void idem__http_conn_pause(idem_http_conn *conn, bool paused) { conn->paused = paused; }
+bool idem__http_conn_waits(const idem_http_conn *conn) { return conn->paused; }
+
+void idem__http_conn_go_on(idem_http_conn *conn) {
+  conn->paused = false;
+  conn->inside++;
+  idem_status status = idem__websocket_go_on(conn->websocket);
+  conn->message_by_ms = idem__websocket_due(conn->websocket, conn->now_ms, conn->server->request_ms,
+                                            conn->server->request_most_ms);
+  leave(conn, status);
+  idem__http_conn_notify(conn);
+}
 
 /* ------------------------------------------------------------------- time */
 

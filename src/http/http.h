@@ -283,6 +283,8 @@ idem_status idem__http_conn_feed(idem_http_conn *conn, const char *data, size_t 
 idem_status idem__http_conn_feed_eof(idem_http_conn *conn, uint64_t now_ms);
 /* False while answers must be read or given first. */
 bool idem__http_conn_want_read(const idem_http_conn *conn);
+bool idem__http_conn_waits(
+    const idem_http_conn *conn); /* something has come, and waits for its turn */
 
 /* Owned bytes to send; they count as queued until freed, and survive the conn and the server. Free
  * with the conn they came from, or with NULL when it is gone. */
@@ -389,8 +391,9 @@ void idem__http_conn_notify(idem_http_conn *conn);
 size_t idem__http_conn_queued(const idem_http_conn *conn);
 /* False: too much is queued; `fn` (once) runs when there is room again. */
 bool idem__http_conn_has_room(idem_http_conn *conn, void (*fn)(void *user), void *user);
-/* Whoever is behind a WebSocket has enough to do: nothing more is read until it says otherwise. */
+/* What has come on a WebSocket waits for its turn: nothing more is read until it goes on. */
 void idem__http_conn_pause(idem_http_conn *conn, bool paused);
+void idem__http_conn_go_on(idem_http_conn *conn);
 /* When the upgraded conn wants `fn` called; UINT64_MAX: not. */
 void idem__http_conn_set_time(idem_http_conn *conn, uint64_t at_ms,
                               void (*fn)(void *user, uint64_t now_ms), void *user);

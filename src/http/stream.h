@@ -59,6 +59,8 @@ typedef struct idem__websocket_opts {
   size_t message_bytes; /* 0: 10,485,760 */
   /* One whole text message. `text` is borrowed and valid UTF-8. */
   void (*on_message)(idem__websocket *socket, const char *text, size_t len, void *user);
+  /* Asked before that. True: it waits, with all that comes behind it, until idem__websocket_go_on. NULL: it never does. */
+  bool (*must_wait)(void *user);
   /* The close handshake has been seen, or the peer broke the protocol: once. */
   void (*on_close)(idem__websocket *socket, uint16_t code, void *user);
   /* Takes bytes for the wire. */
@@ -72,6 +74,8 @@ typedef struct idem__websocket_opts {
 idem_status idem__websocket_new(const idem__websocket_opts *opts, idem__websocket **out);
 void idem__websocket_free(idem__websocket *socket);
 idem_status idem__websocket_feed(idem__websocket *socket, const char *data, size_t len);
+/* The message that waits, and what came behind it, as far as it may go. */
+idem_status idem__websocket_go_on(idem__websocket *socket);
 idem_status idem__websocket_send(idem__websocket *socket, const char *text, size_t len);
 idem_status idem__websocket_ping(idem__websocket *socket);
 /* Starts or answers the close handshake; 1000, 1001, 1002, 1003, 1007, 1008, 1009, 1011, 1012, 1013. */

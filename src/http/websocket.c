@@ -1,7 +1,8 @@
 /* websocket.c - one JSON-RPC message a text frame, framing by wslay; both roles.
  * wslay checks masks, opcodes, order of fragments and UTF-8; we gather messages (its own way costs a
  * hundred bytes a fragment), turn its verdicts into close codes, refuse binary, and hand it heads and
- * control frames in one piece, so that what it finds does not depend on how the bytes came.
+ * control frames in one piece, so that what it finds does not depend on how the bytes came. Behind a message
+ * that waits for its turn nothing is looked at, whatever it is: its answer leaves before the close frame.
  * See docs/internals/http.md. */
 #include "http.h"
 
@@ -10,12 +11,15 @@
 
 #define CONTROL_FRAME_MAX 131 /* two bytes, a mask, 125 bytes; the longest head has 14 */
 
-#define MESSAGE_KEEP 1024 /* capacity that stays between messages */
+#define MESSAGE_KEEP 1024             /* capacity that stays between messages */
+#define BEHIND_ROOM ((size_t)1 << 20) /* beside a message: what was read at once */
 
 struct idem__websocket {
   wslay_event_context_ptr context;
   idem__websocket_opts opts;
-  idem_buf message;       /* the text so far; bounded by bytes, whatever the fragments */
+  idem_buf message; /* the text so far; bounded by bytes, whatever the fragments */
+  idem_buf behind;  /* what came behind a message that waits, from `behind_at` on */
+  size_t behind_at;
   uint64_t message_count; /* of messages, and of control frames outside of them, that have ended */
   uint64_t begun_count;   /* message_count when `begun_ms` was taken */
   uint64_t begun_ms;      /* when what is unfinished was first seen so; 0: nothing was */
@@ -27,6 +31,7 @@ struct idem__websocket {
   uint64_t payload_left; /* of the data frame whose head wslay has been given */
   uint8_t opcode;        /* of the frame being read */
   bool inside;           /* a data message has begun and not ended */
+  bool waits;            /* it has ended, and waits for its turn */
   bool lent;             /* its text is with on_message */
   bool sending;          /* wslay is writing: it must not be entered a second time */
   bool told;             /* on_close has run */
@@ -132,6 +137,8 @@ static ssize_t on_receive(wslay_event_context_ptr context, uint8_t *data, size_t
   idem__websocket *socket = user;
   size_t got = 0;
   (void)flags;
+  if (socket->waits)
+    len = 0; /* between two frames: nothing is left of the one that ended the message */
   if (!socket->payload_left && len >= CONTROL_FRAME_MAX) got = take_piece(socket, data);
   size_t room = len - got < socket->payload_left ? len - got : (size_t)socket->payload_left;
   size_t took = take_input(socket, data + got, room);
@@ -182,6 +189,7 @@ static uint16_t close_fault(const uint8_t *payload, size_t len) {
 
 static void drop_message(idem__websocket *socket) {
   if (socket->lent) return;
+  socket->waits = false;
   socket->message.len = 0;
   idem_buf_trim(&socket->message, socket->closing ? 0 : MESSAGE_KEEP);
 }
@@ -233,6 +241,10 @@ static void deliver(idem__websocket *socket) {
   socket->lent = false;
 }
 
+static bool must_wait(const idem__websocket *socket) {
+  return socket->opts.must_wait && socket->opts.must_wait(socket->opts.user);
+}
+
 /* What each message gives rise to leaves before the next is looked at: wslay lets control frames
  * overtake, and after a close frame it sends nothing more. */
 static void on_frame_message(wslay_event_context_ptr context,
@@ -248,6 +260,8 @@ static void on_frame_message(wslay_event_context_ptr context,
   } else if (socket->closing) {
     return; /* what comes after our close frame is not for us */
   } else if (message->opcode == WSLAY_TEXT_FRAME) {
+    socket->waits = must_wait(socket);
+    if (socket->waits) return;
     deliver(socket);
   } else if (message->opcode == WSLAY_BINARY_FRAME) {
     idem__websocket_close(socket, WSLAY_CODE_UNSUPPORTED_DATA, "text only");
@@ -283,6 +297,7 @@ idem_status idem__websocket_new(const idem__websocket_opts *opts, idem__websocke
   wslay_event_config_set_max_recv_msg_length(socket->context, max); /* of a frame, then */
   wslay_event_config_set_no_buffering(socket->context, 1);
   idem_buf_init(&socket->message, opts->alloc, max);
+  idem_buf_init(&socket->behind, opts->alloc, max + BEHIND_ROOM);
   *out = socket;
   return IDEM_OK;
 }
@@ -292,6 +307,7 @@ void idem__websocket_free(idem__websocket *socket) {
   tell_closed(socket, WSLAY_CODE_ABNORMAL_CLOSURE);
   wslay_event_context_free(socket->context);
   idem_buf_deinit(&socket->message);
+  idem_buf_deinit(&socket->behind);
   if (socket->opts.on_free) socket->opts.on_free(socket->opts.user);
   idem__free(socket->opts.alloc, socket);
 }
@@ -332,12 +348,17 @@ static idem_status break_off(idem__websocket *socket) {
   return socket->failed;
 }
 
-idem_status idem__websocket_feed(idem__websocket *socket, const char *data, size_t len) {
-  if (socket->failed != IDEM_OK || socket->broken) return socket->failed;
+/* As far as it may be looked at; how much is left of it then. */
+static size_t read_frames(idem__websocket *socket, const char *data, size_t len, int *failure) {
   socket->input = data;
   socket->input_len = len;
-  int failure = wslay_event_want_read(socket->context) ? wslay_event_recv(socket->context) : 0;
+  *failure = wslay_event_want_read(socket->context) ? wslay_event_recv(socket->context) : 0;
+  size_t left = socket->waits ? socket->input_len : 0;
   socket->input_len = 0;
+  return left;
+}
+
+static idem_status conclude(idem__websocket *socket, int failure) {
   if (failure == WSLAY_ERR_NOMEM) socket->failed = IDEM_E_NOMEM;
   if (socket->failed != IDEM_OK) return socket->failed;
   if (failure) return break_off(socket);
@@ -347,6 +368,42 @@ idem_status idem__websocket_feed(idem__websocket *socket, const char *data, size
     tell_closed(socket, close_code(socket));
   }
   return socket->failed;
+}
+
+static void keep_behind(idem__websocket *socket, const char *data, size_t len) {
+  idem_status status = len ? idem_buf_put(&socket->behind, data, len) : IDEM_OK;
+  if (socket->failed == IDEM_OK) socket->failed = status;
+}
+
+idem_status idem__websocket_feed(idem__websocket *socket, const char *data, size_t len) {
+  if (socket->failed != IDEM_OK || socket->broken) return socket->failed;
+  int failure = 0;
+  size_t left = len;
+  if (!socket->waits && !socket->behind.len) left = read_frames(socket, data, len, &failure);
+  keep_behind(socket, data + len - left, left);
+  return conclude(socket, failure);
+}
+
+static void read_behind(idem__websocket *socket, int *failure) {
+  size_t len = socket->behind.len - socket->behind_at;
+  size_t left = read_frames(socket, socket->behind.data + socket->behind_at, len, failure);
+  socket->behind_at = socket->behind.len - left;
+  if (left) return;
+  idem_buf_deinit(&socket->behind);
+  socket->behind_at = 0;
+}
+
+idem_status idem__websocket_go_on(idem__websocket *socket) {
+  int failure = 0;
+  if (socket->failed != IDEM_OK || socket->broken) return socket->failed;
+  if (socket->waits) {
+    socket->waits = false;
+    deliver(socket);
+    drop_message(socket);
+    flush(socket);
+  }
+  if (socket->behind.len) read_behind(socket, &failure);
+  return conclude(socket, failure);
 }
 
 static idem_status queue(idem__websocket *socket, uint8_t opcode, const char *text, size_t len) {
@@ -376,7 +433,7 @@ void idem__websocket_close(idem__websocket *socket, uint16_t code, const char *r
 }
 
 size_t idem__websocket_unfinished(const idem__websocket *socket) {
-  return socket->closing || socket->lent ? 0 : socket->message.cap;
+  return socket->closing || socket->lent || socket->waits ? 0 : socket->message.cap;
 }
 
 static bool unfinished(const idem__websocket *socket) {

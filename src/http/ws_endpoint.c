@@ -1,6 +1,7 @@
 /* ws_endpoint.c - a JSON-RPC peer behind a WebSocket: one message a text frame, both ways.
  * The conn of the engine lives as long as the socket; a ping now and then keeps proxies from
- * cutting it and shows when the other side is dead. See docs/internals/http.md. */
+ * cutting it and shows when the other side is dead. When the turn is over (rpc.md), it waits in the line of the pool.
+ * See docs/internals/http.md. */
 #include "endpoint.h"
 
 typedef struct peer {
@@ -8,9 +9,11 @@ typedef struct peer {
   idem_http_conn *http;
   idem__websocket *socket;
   idem_conn *conn;
+  idem__late late;  /* in line while a message waits */
   uint64_t ping_ms; /* when the next one is due */
   uint16_t goodbye; /* the code of our close frame; 0: the usual one */
   bool closing;
+  bool going_on; /* with what has waited */
 } peer;
 
 static void pump(peer *who);
@@ -23,7 +26,6 @@ static void on_room(void *user) {
 }
 
 static void pump(peer *who) {
-  idem__http_conn_pause(who->http, idem__conn_waits(who->conn));
   idem_chunk chunk;
   while (idem__http_conn_has_room(who->http, on_room, who) &&
          idem_conn_next_chunk(who->conn, &chunk)) {
@@ -82,13 +84,37 @@ static void on_time(void *user, uint64_t now_ms) {
 
 static void on_message(idem__websocket *socket, const char *text, size_t len, void *user) {
   peer *who = user;
-  idem_status status = idem__conn_message_in_turn(who->conn, text, len);
+  idem_status status = idem__conn_message(who->conn, text, len, NULL);
   if (status != IDEM_OK && status != IDEM_E_CLOSED) {
     idem__websocket_close(socket, 1011, NULL);
     return;
   }
   pump(who);
   put_off_ping(who, idem__http_conn_now(who->http));
+}
+
+/* Who has had a message of another turn goes on only while nobody is in line; behind a batch that goes on nobody does. */
+static bool must_wait(void *user) {
+  peer *who = user;
+  idem_pool *pool = who->rpc->pool;
+  if (idem__conn_refuses(who->conn)) return false;
+  bool others = who->going_on && idem__pool_has_late(pool);
+  if (!others && !idem__conn_waits(who->conn) && IDEM__LIKELY(!idem__pool_turn_over_now(pool)))
+    return false;
+  idem__http_conn_pause(who->http, true);
+  idem__pool_put_off(pool, &who->late);
+  return true;
+}
+
+static void go_on(idem__late *late) {
+  peer *who = IDEM_CONTAINER(late, peer, late);
+  if (idem__conn_waits(who->conn)) {
+    idem__pool_put_off(who->rpc->pool, late);
+    return;
+  }
+  who->going_on = true;
+  idem__http_conn_go_on(who->http);
+  who->going_on = false;
 }
 
 static void end_unauthorized(peer *who) {
@@ -98,9 +124,17 @@ static void end_unauthorized(peer *who) {
   idem__conn_revoke(who->conn);
 }
 
+/* Nothing that waits is begun any more: its requests are told so, with their ids. */
+static void refuse_waiting(peer *who) {
+  idem_list_remove(&who->late.link);
+  idem__conn_refuse_new(who->conn);
+  idem__http_conn_go_on(who->http);
+}
+
 static void on_stop(void *user, idem__http_stop how) {
   peer *who = user;
   if (!who->goodbye) who->goodbye = 1012;
+  if (!idem_list_empty(&who->late.link)) refuse_waiting(who);
   switch (how) {
   case IDEM__HTTP_STOP_SOON: idem_conn_close(who->conn); break;
   case IDEM__HTTP_STOP_NOW: idem_conn_abort(who->conn); break;
@@ -117,6 +151,7 @@ static idem_status put_bytes(void *user, const char *data, size_t len) {
 static void on_free(void *user) {
   peer *who = user;
   who->socket = NULL;
+  idem_list_remove(&who->late.link);
   idem_conn_free(who->conn);
   idem__free(&who->rpc->alloc, who);
 }
@@ -129,12 +164,15 @@ idem__websocket *idem__http_rpc_upgrade(idem_http_conn *conn, const idem_http_re
   if (!who) return NULL;
   who->rpc = rpc;
   who->http = conn;
+  who->late.run = go_on;
+  idem_list_init(&who->late.link);
   idem_status status =
       idem__http_rpc_conn(rpc, who, on_output, on_admit, idem__http_conn_peer(conn), &who->conn);
   if (status == IDEM_OK)
     status = idem__websocket_new(
         &(idem__websocket_opts){.message_bytes = rpc->policy.limits.message_bytes,
                                 .on_message = on_message,
+                                .must_wait = must_wait,
                                 .output = put_bytes,
                                 .on_free = on_free,
                                 .user = who,

@@ -429,41 +429,6 @@ idem_status idem__conn_message(idem_conn *conn, const char *text, size_t len,
   return idem__conn_leave(conn);
 }
 
-/* Whole messages are kept with their lengths. */
-IDEM__COLD static bool keep_message(idem_conn *conn, const char *text, size_t len) {
-  if (!idem__turn_room(conn, sizeof len + len)) return false;
-  return idem__turn_keep(conn, (const char *)&len, sizeof len) && idem__turn_keep(conn, text, len);
-}
-
-idem_status idem__conn_message_in_turn(idem_conn *conn, const char *text, size_t len) {
-  idem_status status = may_feed(conn);
-  if (IDEM__UNLIKELY(status != IDEM_OK)) return status;
-  idem__conn_now_ns(conn);
-  bool waits = idem__turn_waits(conn);
-  if (!waits && !idem__turn_is_over(conn, false)) return idem__conn_message(conn, text, len, NULL);
-  if (len <= conn->policy.limits.message_bytes && keep_message(conn, text, len)) return IDEM_OK;
-  return waits ? IDEM_E_NOMEM : idem__conn_message(conn, text, len, NULL);
-}
-
-IDEM__COLD static void take_messages(idem_conn *conn) {
-  bool progress = false;
-  idem__rest *rest = conn->rest;
-  while (rest->at < rest->bytes.len && !stopped(conn)) {
-    size_t len;
-    if (idem__turn_is_over(conn, progress)) {
-      idem__pool_put_off(conn->pool, &rest->late);
-      return;
-    }
-    memcpy(&len, rest->bytes.data + rest->at, sizeof len);
-    const char *text = rest->bytes.data + rest->at + sizeof len;
-    rest->at += sizeof len + len;
-    idem__dispatch_text(conn, text, len);
-    if (idem__turn_waits_in_batch(conn)) return;
-    progress = true;
-  }
-  idem__turn_rest_taken(conn);
-}
-
 IDEM__COLD static bool take_rest(idem_conn *conn) {
   idem__rest *rest = conn->rest;
   if (!rest) return false;
@@ -473,10 +438,6 @@ IDEM__COLD static bool take_rest(idem_conn *conn) {
   if (rest->at == rest->bytes.len) {
     idem__turn_rest_taken(conn);
     return false;
-  }
-  if (conn->policy.framing == IDEM_FRAMING_WHOLE) {
-    take_messages(conn);
-    return true;
   }
   size_t from = rest->at;
   rest->at = rest->bytes.len; /* unless some of it is put off again */

@@ -364,7 +364,7 @@ struct idem_conn {
 };
 
 #define IDEM__REST_ROOM ((size_t)1 << 20) /* for what is read at once, beside the longest message */
-/* What came when its turn was over; of whole messages each with its length before it. */
+/* What came when its turn was over. */
 typedef struct idem__rest {
   idem__late late;
   idem_conn *conn;

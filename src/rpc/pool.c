@@ -28,6 +28,8 @@ IDEM__EARLY idem_status idem_pool_new(const idem_alloc *alloc, idem_pool **out) 
   return IDEM_OK;
 }
 
+bool idem__pool_has_late(const idem_pool *pool) { return !idem_list_empty(&pool->late); }
+
 IDEM__COLD static void free_block(idem__block *block) {
   if (block) idem__free(&block->pool->alloc, block);
 }

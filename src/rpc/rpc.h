@@ -250,6 +250,7 @@ void idem__pool_new_turn(idem_pool *pool);
 bool idem__pool_turn_over(idem_pool *pool, uint64_t now_ns);
 bool idem__pool_turn_over_now(idem_pool *pool); /* looks at the clock */
 void idem__pool_put_off(idem_pool *pool, idem__late *late);
+bool idem__pool_has_late(const idem_pool *pool); /* somebody is in line */
 /* A new turn, for those in line; true: some still are. */
 bool idem__pool_run_late(idem_pool *pool);
 
@@ -260,8 +261,6 @@ bool idem__pool_run_late(idem_pool *pool);
  * what is no message. */
 idem_status idem__conn_message(idem_conn *conn, const char *text, size_t len,
                                idem__message_kind *kind);
-/* The same, but what comes when the turn is over waits for another one: see idem__conn_waits. */
-idem_status idem__conn_message_in_turn(idem_conn *conn, const char *text, size_t len);
 uint64_t idem__conn_clock(idem_conn *conn); /* ns, read now */
 /* Something that has come is not looked at yet: nothing more is to be read until on_output. */
 bool idem__conn_waits(const idem_conn *conn);

@@ -238,30 +238,6 @@ static void those_who_wait_take_turns_by_message(void **state) {
   end(&all);
 }
 
-static void ask_whole(idem_conn *conn, unsigned count) {
-  for (unsigned i = 0; i < count; i++) {
-    char text[64];
-    size_t len = put_work(text, sizeof text, i, "");
-    assert_int_equal(idem__conn_message_in_turn(conn, text, len), IDEM_OK);
-  }
-}
-
-static void whole_messages_wait_too(void **state) {
-  (void)state;
-  turns all;
-  begin(&all);
-  all.policy.framing = IDEM_FRAMING_WHOLE;
-  idem_conn *conn = open_conn(&all);
-  ask_whole(conn, LINES);
-  assert_int_equal(worked, 2);
-  assert_true(idem__conn_waits(conn));
-  run_all(&all);
-  assert_int_equal(answers(conn, 0), LINES);
-  assert_false(idem__conn_waits(conn));
-  idem_conn_free(conn);
-  end(&all);
-}
-
 static void without_turns_all_is_answered_at_once(void **state) {
   (void)state;
   turns all;
@@ -280,21 +256,15 @@ static void hear(idem_conn *conn, yyjson_val *params, void *user) {
 }
 
 /* What would have had a later turn is not begun any more; whoever asked is told so. */
-static void expect_refused(void (*go)(idem_conn *conn), idem_framing framing) {
+static void expect_refused(void (*go)(idem_conn *conn)) {
   static const char note[] = "{\"jsonrpc\":\"2.0\",\"method\":\"hear\"}\n";
   turns all;
   unsigned heard = 0;
   begin(&all);
-  all.policy.framing = framing;
   assert_int_equal(idem_router_notification(all.router, "hear", hear, &heard), IDEM_OK);
   idem_conn *conn = open_conn(&all);
-  if (framing == IDEM_FRAMING_LINE) {
-    ask(conn, LINES);
-    assert_int_equal(idem_conn_feed(conn, note, sizeof note - 1), IDEM_OK);
-  } else {
-    ask_whole(conn, LINES);
-    assert_int_equal(idem__conn_message_in_turn(conn, note, sizeof note - 2), IDEM_OK);
-  }
+  ask(conn, LINES);
+  assert_int_equal(idem_conn_feed(conn, note, sizeof note - 1), IDEM_OK);
   assert_true(idem__conn_waits(conn));
   go(conn);
   assert_int_equal(answers(conn, 0), LINES);
@@ -307,10 +277,8 @@ static void expect_refused(void (*go)(idem_conn *conn), idem_framing framing) {
 
 static void what_waits_at_the_end_is_refused_with_its_id(void **state) {
   (void)state;
-  expect_refused(idem_conn_abort, IDEM_FRAMING_LINE);
-  expect_refused(idem_conn_close, IDEM_FRAMING_LINE);
-  expect_refused(idem_conn_abort, IDEM_FRAMING_WHOLE);
-  expect_refused(idem_conn_close, IDEM_FRAMING_WHOLE);
+  expect_refused(idem_conn_abort);
+  expect_refused(idem_conn_close);
 }
 
 static void keep(idem_request *request, yyjson_val *params, void *user) {
@@ -503,7 +471,6 @@ int main(void) {
                                      cmocka_unit_test(a_frame_that_waits_is_not_late),
                                      cmocka_unit_test(a_conn_that_fails_in_its_turn_may_be_freed),
                                      cmocka_unit_test(those_who_wait_take_turns_by_message),
-                                     cmocka_unit_test(whole_messages_wait_too),
                                      cmocka_unit_test(what_waits_at_the_end_is_refused_with_its_id),
                                      cmocka_unit_test(what_was_held_goes_on_in_turns),
                                      cmocka_unit_test(any_mixture_is_answered_as_without_turns),
