@@ -89,8 +89,12 @@ static void finish(idem__driver *driver) {
     idem__driver_close(driver);
 }
 
+/* What was read before is worked on first, though there is nobody to answer. */
 static void lose(idem__driver *driver, ssize_t error) {
-  if (driver->machine->lost) driver->machine->lost(driver, error);
+  if (!driver->lost) driver->lost = error;
+  if (driver->machine->waits(driver) && driver->wire->interest(driver, false, false) == IDEM_OK)
+    return;
+  if (driver->machine->lost) driver->machine->lost(driver, driver->lost);
   idem__driver_close(driver);
 }
 
@@ -108,6 +112,18 @@ static ssize_t send_output(idem__driver *driver) {
     if (written < 0) return written;
     if (!driver->machine->sent(driver, (size_t)written)) return 0;
   }
+}
+
+/* Its turn was: what it says is not sent. */
+static void settle_lost(idem__driver *driver) {
+  struct iovec *pieces = driver->runtime->pieces;
+  int count;
+  while ((count = driver->machine->next(driver, pieces)) > 0) {
+    size_t len = 0;
+    for (int i = 0; i < count; i++) len += pieces[i].iov_len;
+    driver->machine->sent(driver, len);
+  }
+  lose(driver, driver->lost);
 }
 
 static bool overdue(const idem__driver *driver, uint64_t deadline) {
@@ -158,6 +174,10 @@ static inline void watch(idem__driver *driver, bool again) {
 
 static inline void settle(idem__driver *driver) {
   int rounds = 0;
+  if (IDEM__UNLIKELY(driver->lost != 0)) {
+    settle_lost(driver);
+    return;
+  }
   ssize_t sent = send_output(driver);
   driver->machine->look(driver);
   while (sent == 0 && rounds < EXPIRES_A_TURN && overdue(driver, driver->wants.deadline) &&

@@ -63,6 +63,8 @@ typedef struct idem__machine {
   void (*expire)(idem__driver *driver);
   /* No more requests: what runs may finish, or is answered with an error now. */
   void (*stop)(idem__driver *driver, bool now);
+  /* What has been fed waits for its turn (rpc.md): it is worked on, whatever becomes of the wire. */
+  bool (*waits)(const idem__driver *driver);
   /* The wire is, by -errno. May be NULL. */
   void (*lost)(idem__driver *driver, ssize_t error);
   /* The driver is open: handshakes, if there were any, have succeeded. NULL: nobody waits for that. */
@@ -85,6 +87,7 @@ struct idem__driver {
   idem__timer deadline; /* in the runtime's */
   idem__wants wants;
   uint64_t open_by_ms; /* handshakes must have succeeded by then; 0: there are none, or they have */
+  ssize_t lost;        /* -errno of the wire: nobody hears what the machine says; 0: it is well */
   bool busy;           /* inside a call of the machine */
   bool doomed;         /* to be closed as soon as it is not busy */
   bool eof;            /* input has ended */

@@ -319,6 +319,11 @@ static void peer_opened(idem__driver *driver) {
   on_ready(peer->conn, IDEM_OK, peer->ready_user);
 }
 
+static bool peer_waits(const idem__driver *driver) {
+  const idem__peer *peer = IDEM_CONTAINER(driver, idem__peer, driver);
+  return peer->conn && idem__conn_waits(peer->conn);
+}
+
 static const idem__machine peer_machine = {.feed = peer_feed,
                                            .end = peer_end,
                                            .next = peer_next,
@@ -326,6 +331,7 @@ static const idem__machine peer_machine = {.feed = peer_feed,
                                            .look = peer_look,
                                            .expire = peer_expire,
                                            .stop = peer_stop,
+                                           .waits = peer_waits,
                                            .lost = peer_lost,
                                            .open = peer_is_open,
                                            .opened = peer_opened,

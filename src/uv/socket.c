@@ -36,8 +36,14 @@ static ssize_t socket_write(idem__driver *driver, const struct iovec *pieces, in
 /* ------------------------------------------------------------------- readiness */
 
 /* After end of input only a reset or a full close can come; level-triggered readiness would report
- * the end for ever, so priority data stands in for "errors only". */
+ * the end for ever, so priority data stands in for "errors only". While what was read waits for its turn, the end is no
+ * news: there may be more to read before it, as from who has written to a Unix socket and closed it. */
 static void look_for_reset(idem__socket *self) {
+  if (self->driver->machine->waits(self->driver)) {
+    uv_poll_stop(&self->poll);
+    self->events = 0;
+    return;
+  }
   struct pollfd state = {.fd = self->fd, .events = POLLPRI};
   if (poll(&state, 1, 0) > 0 && (state.revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) {
     idem__driver_take(self->driver, -ECONNRESET);

@@ -109,12 +109,18 @@ static void web_peer_look(idem__driver *driver) {
   wants->done = idem__http_conn_finished(peer->conn);
 }
 
+static bool web_peer_waits(const idem__driver *driver) {
+  const idem__web_peer *peer = IDEM_CONTAINER(driver, idem__web_peer, driver);
+  return peer->conn && idem__http_conn_waits(peer->conn);
+}
+
 static const idem__machine web_peer_machine = {.wake = web_peer_wake,
                                                .feed = web_peer_feed,
                                                .end = web_peer_end,
                                                .next = web_peer_next,
                                                .sent = web_peer_sent,
                                                .look = web_peer_look,
+                                               .waits = web_peer_waits,
                                                .expire = web_peer_expire,
                                                .stop = web_peer_stop,
                                                .close = web_peer_close,
