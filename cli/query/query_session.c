@@ -55,8 +55,8 @@ static int wait_for_lock(void *user, int times) {
   query_session *self = user;
   uint64_t now = session_now_us();
   if (times == 0) self->busy_us = now;
-  if (!self->limit || self->limit->impatient || now - self->busy_us >= SESSION_BUSY_US ||
-      session_ended(self))
+  if (session_ended(self) || !self->limit || self->limit->impatient ||
+      now - self->busy_us >= SESSION_BUSY_US)
     return 0;
   usleep(times < 10 ? 1000u * (unsigned)(times + 1) : BUSY_LOOK_US);
   return 1;
