@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATIENCE_MS = 60000, QUIET_TURNS = 4 };
+enum { PATIENCE_MS = 60000, GRACE_MS = 2 * PATIENCE_MS, QUIET_TURNS = 4 };
 #define LAST_ID "\"the end\""
 
 _Noreturn void mcp_wire_die(const char *what) {
@@ -196,7 +196,7 @@ static void on_stopped(void *user) { ((mcp_wire *)user)->stopped = true; }
 
 static void start(mcp_wire *wire) {
   idem_serve_opts opts = {
-      .grace_ms = 1, .metrics = wire->metrics, .on_open = on_open, .on_close = on_close};
+      .grace_ms = GRACE_MS, .metrics = wire->metrics, .on_open = on_open, .on_close = on_close};
   wire->peer->fixture.keep = keep;
   wire->peer->fixture.user = wire->peer;
   if (mcp_fixture_open(&wire->peer->fixture, &wire->scene->server) != IDEM_OK) abort();
@@ -216,6 +216,8 @@ static void stop(mcp_wire *wire) {
   }
   wire->peer->kept_count = 0;
   wire->link->close(wire);
+  uv_timer_stop(&wire->listener->grace); /* which the end of input may have begun */
+  wire->listener->opts.grace_ms = 1;
   idem_listener_stop(wire->listener, on_stopped, wire);
   while (!wire->stopped && mcp_wire_turn(wire)) {
   }
