@@ -59,7 +59,7 @@ static void metadata_of_somebody_else_are_refused(void **state) {
   answer(flow, AS "/.well-known/oauth-authorization-server", 404, "");
   answer(flow, AS "/.well-known/openid-configuration", 200,
          "{\"issuer\":\"https://other\",\"token_endpoint\":\"https://other/t\"}");
-  expect_failed(flow, "of another (https://other)");
+  expect_failed(flow, "of another (https://other, not https://as.example)");
   flow = start(&opts);
   refuse_with(flow, 401, "Bearer resource_metadata=\"http://169.254.169.254/\"", true);
   expect_failed(flow, "not https");

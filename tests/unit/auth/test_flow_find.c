@@ -120,7 +120,7 @@ static void four_servers_are_asked_and_the_first_is_the_reason(void **state) {
   answer(flow, "https://s2/.well-known/oauth-authorization-server", 0, "");
   answer(flow, "https://s3/.well-known/oauth-authorization-server", 0, "");
   answer(flow, "https://s4/.well-known/oauth-authorization-server", 0, "");
-  expect_failed(flow, "are of another (https://x)");
+  expect_failed(flow, "are of another (https://x, not https://s1)");
 }
 
 /* Who has logged in there is not led elsewhere when it is away for a moment. */
