@@ -131,6 +131,49 @@ static void what_ends_a_socket_waits_behind_what_it_brought(void **state) {
   }
 }
 
+/* The server goes: what has not begun is refused, with its id, before the socket is closed. */
+static void what_waits_is_refused_when_the_server_goes(void **state) {
+  (void)state;
+  for (int now = 0; now < 2; now++) {
+    char bytes[4096], id[32];
+    open_socket(NULL);
+    http_peer_feed(&peer, bytes, put_many(bytes), 0);
+    unsigned hellos = (unsigned)peer.hellos;
+    if (now)
+      idem__http_conn_abort(peer.conn, peer.now_ms);
+    else
+      idem__http_conn_close(peer.conn, peer.now_ms);
+    http_peer_settle(&peer);
+    assert_int_equal(worked, 2);
+    assert_int_equal(peer.hellos, hellos);
+    for (unsigned i = 0; i < ASKED; i++) {
+      snprintf(id, sizeof id, "\"id\":%u,\"%s\"", i, i < 2 ? "result" : "error");
+      assert_int_equal(http_peer_count(&peer, id), 1);
+    }
+    assert_false(idem__pool_run_late(peer.rpc->pool));
+    http_peer_deinit(&peer);
+  }
+}
+
+static void a_batch_goes_on_before_what_is_behind_it(void **state) {
+  (void)state;
+  static const char batch[] = "[{\"jsonrpc\":\"2.0\",\"id\":70,\"method\":\"work\"},"
+                              "{\"jsonrpc\":\"2.0\",\"id\":71,\"method\":\"work\"},"
+                              "{\"jsonrpc\":\"2.0\",\"id\":72,\"method\":\"work\"}]";
+  char bytes[4096];
+  open_socket(NULL);
+  size_t len = put_text(bytes, batch);
+  len += put_text(bytes + len, batch);
+  len += put_many(bytes + len);
+  http_peer_feed(&peer, bytes, len, 0);
+  assert_int_equal(worked, 2);
+  run_all();
+  assert_int_equal(worked, 6 + ASKED);
+  assert_int_equal(http_peer_count(&peer, "\"id\":72,\"result\""), 2);
+  expect_all_answered_in_order();
+  http_peer_deinit(&peer);
+}
+
 /* Fragments, with a ping between them, go on where they were. */
 static void fragments_behind_it_wait_too(void **state) {
   (void)state;
@@ -209,7 +252,7 @@ static void what_waits_goes_with_its_socket(void **state) {
     } else {
       idem__http_conn_close(peer.conn, peer.now_ms);
       http_peer_settle(&peer);
-      assert_int_equal(http_peer_count(&peer, "\x88\x02\x03\xf4"), 1);
+      assert_int_equal(http_peer_count(&peer, "\x88\x02\x03\xe8"), 1); /* to its own */
     }
     run_all();
     assert_int_equal(worked, 2);
@@ -243,6 +286,8 @@ static void without_memory_to_wait_the_socket_ends(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(what_waits_is_refused_when_the_server_goes),
+      cmocka_unit_test(a_batch_goes_on_before_what_is_behind_it),
       cmocka_unit_test(messages_beyond_a_turn_wait_for_the_next_one),
       cmocka_unit_test(what_ends_a_socket_waits_behind_what_it_brought),
       cmocka_unit_test(fragments_behind_it_wait_too),
