@@ -1,6 +1,7 @@
 /* identity.c - see identity.h. Nobody is told when a store loses what it held: it is noticed by who finds its own record gone, comes
  * back after a break, or hears that another has noticed; of a store of several parts by who misses the mark in one. */
 #include "identity.h"
+#include "once.h"
 #include "server.h"
 #include "task.h"
 #include "worker.h"
@@ -197,6 +198,9 @@ void idem__identity_deliver(idem__mcp_worker *worker) {
 
 void idem__identity_on_change(const idem__store_change *change, void *user) {
   idem_server *server = user;
-  if (change->event == IDEM__STORE_WAS_AWAY) idem__node_renew_soon(server);
+  if (change->event == IDEM__STORE_WAS_AWAY) {
+    idem__node_renew_soon(server);
+    idem__once_doubt_owners(server);
+  }
   idem__identity_doubt(server);
 }

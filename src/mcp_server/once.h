@@ -172,6 +172,7 @@ struct idem__once {
   uint32_t came; /* to wait elsewhere, when who still does was last asked to say so; */
   uint64_t called_ms; /* who has not by then is dead. By the wall clock; 0: nobody was asked */
   uint32_t counted;   /* how often the record says that we wait */
+  uint32_t looks;     /* at that record since, for the owner is asked less and less often */
   uint64_t announced; /* the version of the record that says that we wait; 0: none does */
   uint64_t disowned;  /* the version of the record that the node it names has nothing to do with */
   char owner[IDEM__NODE_ID + 1]; /* that node */
@@ -251,6 +252,8 @@ void idem__once_put(idem__once *once, const idem__once_record *record, uint64_t 
 
 /* once_others.c: who waits for the key at other nodes. We do, for as long as somebody waits here. */
 void idem__once_announce(idem__once *once);
+/* The store was away, and may have lost what was written last: who runs what is asked again soon. On any thread. */
+void idem__once_doubt_owners(idem_server *server);
 typedef struct idem__once_gone {
   idem_server *server;
   uint8_t name[IDEM_SHA256_BYTES];

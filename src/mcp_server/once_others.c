@@ -34,17 +34,34 @@ static void tell_all(idem_server *server, char kind, const uint8_t name[IDEM_SHA
 
 /* ------------------------------------------------------------------ waiting elsewhere */
 
+#define LOOKS_MAX 32u
+
+/* All nodes hear the question, and few have reason to ask: at the first look, the second, the fourth, then at each 32nd. */
+static bool is_to_ask(uint32_t looks) {
+  return (looks & (looks - 1)) == 0 || looks % LOOKS_MAX == 0;
+}
+
 /* A record that was made anew has a counter of its own. One that is the same when it is looked at again is its node's, if that still has it. */
 void idem__once_announce(idem__once *once) {
   idem__once_lock(once->server);
   bool known = once->announced == once->version;
   once->announced = once->version;
   if (!known) once->counted = 1;
+  once->looks = known ? once->looks + 1 : 0;
+  bool asks = known && is_to_ask(once->looks);
   idem__once_unlock(once->server);
-  if (known)
+  if (asks)
     idem__once_ask_owner(once);
-  else
+  else if (!known)
     count(once, 1);
+}
+
+void idem__once_doubt_owners(idem_server *server) {
+  size_t at = 0;
+  if (!server->onces) return;
+  idem__once_lock(server);
+  for (idem__once *once; (once = idem_map_next(&server->onces->by_name, &at));) once->looks = 0;
+  idem__once_unlock(server);
 }
 
 bool idem__once_withdraw(idem__once *once, idem__once_gone *gone) {

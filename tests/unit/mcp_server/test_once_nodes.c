@@ -344,6 +344,34 @@ static void who_waits_for_what_was_lost_is_told_elsewhere(void **state) {
   close_pair(&self, 0);
 }
 
+static void count_told(const idem__store_change *change, void *user) {
+  if (change->event == IDEM__STORE_WAS_TOLD) ++*(unsigned *)user;
+}
+
+/* What is told all nodes hear: a key that is waited for is asked about less and less often, until there is a reason. */
+static void who_waits_long_asks_its_owner_seldom(void **state) {
+  pair self;
+  unsigned told = 0;
+  idem__store_watcher *watcher;
+  (void)state;
+  begin_at_both(&self, run_keep);
+  assert_int_equal(idem__store_watch(self.store, IDEM__STORE_ONCE, count_told, &told, &watcher),
+                   IDEM_OK);
+  for (int i = 0; i < 64; i++) tick(&self);
+  assert_in_range(told, 1, 7); /* it was 64 */
+  unsigned before = told;
+  tick(&self);
+  assert_int_equal(told, before);
+  idem__once_doubt_owners(self.server[1]); /* the store was away */
+  tick(&self);
+  assert_int_equal(told, before + 1);
+  idem__store_unwatch(self.store, watcher);
+  idem_tool_text(self.state[0].kept, "late", 4);
+  expect_in(mcp_peer_more(&self.peer[0]), "late");
+  expect_in(mcp_peer_more(&self.peer[1]), "late");
+  close_pair(&self, 0);
+}
+
 static void what_is_idempotent_runs_again_where_it_was_lost(void **state) {
   pair self;
   (void)state;
@@ -441,6 +469,7 @@ int main(void) {
       cmocka_unit_test(what_is_idempotent_runs_again_where_its_node_died),
       cmocka_unit_test(what_ran_and_was_lost_is_unknown_where_it_ran),
       cmocka_unit_test(who_waits_for_what_was_lost_is_told_elsewhere),
+      cmocka_unit_test(who_waits_long_asks_its_owner_seldom),
       cmocka_unit_test(what_is_idempotent_runs_again_where_it_was_lost),
       cmocka_unit_test(who_waits_for_what_runs_goes_on_waiting),
       cmocka_unit_test(news_of_another_version_end_nothing),
