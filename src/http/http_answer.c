@@ -10,6 +10,7 @@
 #define LASTED_MS                                                                                  \
   30000 /* a standing stream that was there so long was of use, though it said nothing */
 #define SHOWN_BYTES 256 /* of the body of an HTTP error */
+#define CUT_SHORT "the event stream ended without an answer"
 
 /* ------------------------------------------------------------------- the answer */
 
@@ -53,7 +54,9 @@ static bool succeeded(int http_status) { return http_status >= 200 && http_statu
 bool idem__http_post_head(idem__http_post *post, const idem__http_outcome *head) {
   idem__http_client *client = post->client;
   const idem__http_hooks *hooks = idem__http_hooks_of(client);
-  if (hooks->head) hooks->head(client->opts.hooks_user, idem__http_post_what(post), head);
+  idem__http_outcome told = *head;
+  told.resumes = post->resumed;
+  if (hooks->head) hooks->head(client->opts.hooks_user, idem__http_post_what(post), &told);
   post->streaming = head->http_status == 200 && is_type(head->type, "text/event-stream");
   if (succeeded(head->http_status)) forget_message(post);
   if (post->streaming) begin_stream(post);
@@ -216,7 +219,24 @@ static void fail_stream(idem__http_post *post, const idem__http_outcome *outcome
   else if (outcome->status != IDEM_OK)
     idem__http_post_fail(post, outcome->status, outcome->why);
   else /* in order or not: what was sent may have been carried out */
-    idem__http_post_fail(post, IDEM_E_CLOSED, "the event stream ended without an answer");
+    idem__http_post_fail(post, IDEM_E_CLOSED, CUT_SHORT);
+}
+
+static bool has_json(const idem__http_outcome *outcome) {
+  return succeeded(outcome->http_status) && outcome->len &&
+         is_type(outcome->type, "application/json");
+}
+
+/* What a server says of a GET it does not say of the call, which it has taken: nobody knows what became of that. */
+static void fail_resumed(idem__http_post *post, const idem__http_outcome *outcome) {
+  const char *words = idem__http_reason(outcome->http_status);
+  char why[128];
+  if (words)
+    snprintf(why, sizeof why, CUT_SHORT ", and is not taken up again: HTTP %s", words);
+  else
+    snprintf(why, sizeof why, CUT_SHORT ", and is not taken up again: HTTP %d",
+             outcome->http_status);
+  idem__http_post_fail(post, IDEM_E_CLOSED, why);
 }
 
 /* Whoever knows better may have it sent again, now or later. True: the post goes on. */
@@ -270,6 +290,8 @@ static bool conclude(idem__http_post *post, const idem__http_outcome *outcome, u
   }
   if (outcome->status != IDEM_OK)
     idem__http_post_fail(post, outcome->status, outcome->why);
+  else if (post->resumed && !has_json(outcome))
+    fail_resumed(post, outcome);
   else if (!succeeded(outcome->http_status))
     idem__http_post_fail_http(post, outcome);
   else if (!post->client->elsewhere)

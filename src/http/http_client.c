@@ -155,7 +155,8 @@ static void send_queue(idem__http_client *client) {
 bool idem__http_post_resumable(const idem__http_post *post) {
   size_t len = post->parsing ? post->parser.last_id.len : 0;
   if (post->kind == POST_STREAM) return post->opened && post->tries < post->client->opts.retries;
-  return len > 0 && len <= EVENT_ID_BYTES && post->tries < post->client->opts.retries;
+  return !post->client->cuts && len > 0 && len <= EVENT_ID_BYTES &&
+         post->tries < post->client->opts.retries;
 }
 
 /* The call has no answer yet, so what came was no progress: a server that says `retry: 1` and sends

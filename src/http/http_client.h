@@ -29,7 +29,8 @@ typedef struct idem__http_outcome {
   idem_status status; /* OK: an answer came, whatever its HTTP status */
   const char *why;    /* a sentence when not OK */
   int http_status;
-  const char *type;        /* Content-Type, or NULL */
+  bool resumes;     /* of a request that takes a stream up again: it says nothing of the message */
+  const char *type; /* Content-Type, or NULL */
   const char *retry_after; /* Retry-After, or NULL */
   const char *body;        /* unless it was streamed */
   size_t len;
@@ -106,7 +107,8 @@ uint64_t idem__http_client_deadline(const idem__http_client *client); /* UINT64_
 /* Messages on their way. */
 size_t idem__http_client_posts(const idem__http_client *client);
 
-/* For a protocol on top. Who goes away has cancelled: a request nobody waits for is cut off at once. */
+/* For a protocol on top. Who goes away has cancelled: a request nobody waits for is cut off at once, and a stream that has
+ * ended is not taken up again. */
 void idem__http_client_cut(idem__http_client *client);
 /* Answers come by the standing stream: the end of a POST ends no call. */
 void idem__http_client_elsewhere(idem__http_client *client);

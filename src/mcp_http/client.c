@@ -188,7 +188,7 @@ static void note_patience(idem__mcp_call *call, long seconds) {
 static void on_head(void *user, const idem_outgoing *what, const idem__http_outcome *head) {
   idem__mcp_web *web = user;
   idem__mcp_call *call = call_of(web, what);
-  if (call) call->http_status = head->http_status;
+  if (call && !head->resumes) call->http_status = head->http_status;
   if (call) note_patience(call, idem__http_retry_seconds(head));
   if (is_handshake(call) && head->http_status >= 200 && head->http_status <= 299)
     keep_session(web, head);

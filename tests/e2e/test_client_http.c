@@ -190,7 +190,9 @@ static void http_errors_say_what_happened(void **state) {
       {"truncated", IDEM_E_CLOSED, 0, "the event stream ended without an answer", ""},
       {"largeevent", IDEM_E_LIMIT, 0, "an event is too large", ""},
       {"elsewhere", IDEM_E_PROTO, 0, NULL, ""},
-      {"gone", IDEM_E_REMOTE, -32000, "HTTP 404 Not Found", "{\"status\":404}"},
+      {"gone", IDEM_E_CLOSED, 0,
+       "the event stream ended without an answer, and is not taken up again: HTTP 404 Not Found",
+       ""},
       {"flapping", IDEM_E_CLOSED, 0, NULL, ""},
       {"plain", IDEM_OK, 0, "", ""}, /* the conn has lived through all of it */
   };

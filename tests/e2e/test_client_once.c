@@ -26,7 +26,8 @@ static const char config[] =
 
 /* What the proxy does to the first call it sees. */
 typedef enum fault {
-  LOSE_ANSWER,       /* the server has answered */
+  LOSE_ANSWER, /* the server has answered */
+  CUT_STREAM, /* ... and what comes is a stream that ends before that, in order, with an event to come back for */
   LOSE_AND_RESTART,  /* ... and is killed and started again */
   KILL_WHILE_RUNNING /* the tool has begun */
 } fault;
@@ -39,15 +40,16 @@ typedef struct world {
   uv_loop_t loop;
   script *proxy;
   fault fault;
-  int seen;
+  int seen, resumed;
   uv_timer_t watch;
   idem_mcp_client *client;
   const char *tool;
   int readies, ended, closed;
   unsigned repeats;
   idem_status status;
+  int http_status;
   idem_mcp_fate fate;
-  bool replayed;
+  bool replayed, no_keys;
   char text[256], key[64];
 } world;
 
@@ -106,6 +108,7 @@ static void on_request(script_conn *conn, const char *request, void *user) {
   world *in = user;
   bool cut = strstr(script_body(request), "\"tools/call\"") && in->seen++ == 0;
   if (strncmp(request, "GET ", 4) == 0) { /* nothing is told outside of calls here */
+    in->resumed += *script_header(request, "Last-Event-ID") != 0;
     script_answer(conn, "405 Method Not Allowed", "", "");
     return;
   }
@@ -116,9 +119,12 @@ static void on_request(script_conn *conn, const char *request, void *user) {
     child_rest(fd);
   else
     script_send(conn, child_rest(fd));
-  if (cut && in->fault != LOSE_ANSWER) kill_and_start(in);
+  if (cut && in->fault > CUT_STREAM) kill_and_start(in);
   close(fd);
-  if (cut)
+  if (cut && in->fault == CUT_STREAM)
+    script_answer(conn, "200 OK", "Content-Type: text/event-stream\r\n",
+                  "id: 7\nretry: 1\ndata:\n\n");
+  else if (cut)
     script_reset(conn);
   else
     script_close(conn);
@@ -131,6 +137,7 @@ static void on_result(idem_mcp_client *client, const idem_mcp_result *result, vo
   in->ended++;
   in->status = result->status;
   in->fate = result->fate;
+  in->http_status = result->http_status;
   in->replayed = result->replayed;
   in->repeats = result->repeats;
   snprintf(in->key, sizeof in->key, "%s", result->key ? result->key : "");
@@ -168,13 +175,14 @@ static void call(world *in, idem_revision revision) {
   uv_timer_start(&in->watch, on_watch, WAIT_MS, 0);
   in->proxy = script_start(&in->loop, on_request, in);
   snprintf(url, sizeof url, "http://127.0.0.1:%d/mcp", script_port(in->proxy));
-  idem_mcp_client_opts opts = {.revisions = revision, .on_close = on_close, .user = in};
+  idem_mcp_client_opts opts = {
+      .revisions = revision, .no_keys = in->no_keys, .on_close = on_close, .user = in};
   assert_int_equal(idem_mcp_connect(&in->loop, url, &opts, on_ready, in, &in->client), IDEM_OK);
   uv_run(&in->loop, UV_RUN_DEFAULT);
   assert_int_equal(uv_loop_close(&in->loop), 0);
   assert_int_equal(in->ended, 1);
   assert_int_equal(in->closed, 1);
-  assert_int_equal(strlen(in->key), 32);
+  assert_int_equal(strlen(in->key), in->no_keys ? 0 : 32);
 }
 
 static void set_up(world *in, bool kept, const char *tool, fault wanted) {
@@ -209,6 +217,38 @@ static void an_answer_that_was_lost_is_asked_for_again(void **state) {
     assert_string_equal(in.text, "appended\n");
     assert_true(in.replayed);
     assert_int_equal(in.repeats, 1);
+    assert_int_equal(runs(&in), 1);
+    tear_down(&in);
+  }
+}
+
+/* Without a key nobody asks again, and nobody knows. */
+static void without_a_key_its_outcome_is_unknown(void **state) {
+  (void)state;
+  EACH_ERA(era) {
+    world in;
+    set_up(&in, false, "append", CUT_STREAM);
+    in.no_keys = true;
+    call(&in, eras[era]);
+    assert_int_equal(in.status, IDEM_E_CLOSED);
+    assert_int_equal(in.fate, IDEM_MCP_UNKNOWN);
+    assert_int_equal(in.http_status, 200);
+    assert_int_equal(runs(&in), 1);
+    tear_down(&in);
+  }
+}
+
+/* What the server says of the GET, which 2026-07-28 does not have, is no answer to the call. */
+static void a_stream_that_ended_without_the_answer_is_a_broken_connection(void **state) {
+  (void)state;
+  EACH_ERA(era) {
+    world in;
+    set_up(&in, false, "append", CUT_STREAM);
+    call(&in, eras[era]);
+    assert_int_equal(in.status, IDEM_OK);
+    assert_true(in.replayed);
+    assert_int_equal(in.repeats, 1);
+    assert_int_equal(in.resumed, eras[era] == IDEM_MCP_2026_07_28 ? 0 : 1);
     assert_int_equal(runs(&in), 1);
     tear_down(&in);
   }
@@ -256,6 +296,8 @@ int main(void) {
   setenv("no_proxy", "*", 1);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(an_answer_that_was_lost_is_asked_for_again),
+      cmocka_unit_test(a_stream_that_ended_without_the_answer_is_a_broken_connection),
+      cmocka_unit_test(without_a_key_its_outcome_is_unknown),
       cmocka_unit_test(an_answer_that_survives_its_process_is_had_from_the_next),
       cmocka_unit_test(a_server_that_lost_its_keys_runs_nothing_twice),
       cmocka_unit_test(what_was_broken_off_is_unknown),

@@ -224,6 +224,76 @@ static void a_stream_is_not_resumed_for_ever(void **state) {
   close_world(&in);
 }
 
+/* A call whose stream has ended in order, without its answer. */
+static void call_and_cut(world *in, bool cuts) {
+  assert_int_equal(open_world(in, NULL, 0), IDEM_OK);
+  if (cuts) idem__http_client_cut(in->client);
+  call(in);
+  assert_true(stream(in, 0, "id: 7\nretry: 1\ndata:\n\n", 100));
+  end_stream(in, 0, IDEM_OK);
+  pass(in, 100);
+}
+
+/* A GET that is refused says nothing of the call: that was sent, and has no answer. */
+static void a_stream_that_cannot_be_resumed_leaves_the_outcome_open(void **state) {
+  (void)state;
+  static const char error[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32600,"
+                              "\"message\":\"no such session\"}}";
+  static const struct {
+    int status;
+    const char *body;
+  } answers[] = {{405, ""}, {404, error}, {401, ""}, {429, ""}, {204, ""}, {299, "text"}};
+  for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+    world in;
+    call_and_cut(&in, false);
+    assert_true(in.asks[1].get);
+    const char *type = answers[i].body == error ? "application/json" : "text/plain";
+    idem__http_outcome outcome = {.http_status = answers[i].status,
+                                  .type = type,
+                                  .body = answers[i].body,
+                                  .len = strlen(answers[i].body)};
+    assert_false(idem__http_post_head(in.asks[1].post, &outcome));
+    end_with(&in, 1, outcome);
+    assert_int_equal(in.answers[1], 1);
+    assert_int_equal(in.status[1], IDEM_E_CLOSED);
+    assert_non_null(strstr(in.message, "ended without an answer"));
+    if (answers[i].status == 405)
+      assert_non_null(strstr(in.message, "HTTP 405 Method Not Allowed"));
+    if (answers[i].status == 299) assert_non_null(strstr(in.message, "HTTP 299"));
+    assert_int_equal(idem__http_client_posts(in.client), 0);
+    close_world(&in);
+  }
+}
+
+/* One that is overloaded is asked again, and in the end the same holds. */
+static void a_server_that_is_too_busy_to_resume_leaves_it_open_too(void **state) {
+  (void)state;
+  world in;
+  call_and_cut(&in, false);
+  for (int i = 1; i <= 5; i++) {
+    assert_int_equal(in.count, i + 1);
+    end_json(&in, i, 503, "{\"error\":{\"code\":1,\"message\":\"m\"}}");
+    pass(&in, 100);
+  }
+  assert_int_equal(in.status[1], IDEM_E_CLOSED);
+  close_world(&in);
+  call_and_cut(&in, false);
+  end_json(&in, 1, 200, RESULT); /* the answer itself, in whatever form, is one */
+  assert_int_equal(in.status[1], IDEM_OK);
+  close_world(&in);
+}
+
+/* Where leaving is cancelling there is nothing to come back to. */
+static void who_cancels_by_leaving_resumes_nothing(void **state) {
+  (void)state;
+  world in;
+  call_and_cut(&in, true);
+  assert_int_equal(in.count, 1);
+  assert_int_equal(in.status[1], IDEM_E_CLOSED);
+  assert_string_equal(in.message, "the event stream ended without an answer");
+  close_world(&in);
+}
+
 static void a_server_in_a_hurry_is_asked_ten_times_a_second_at_most(void **state) {
   (void)state;
   world in;
@@ -414,6 +484,9 @@ int main(void) {
       cmocka_unit_test(a_call_is_posted_and_answered),
       cmocka_unit_test(a_stream_is_read_at_any_split_and_resumed),
       cmocka_unit_test(a_stream_is_not_resumed_for_ever),
+      cmocka_unit_test(a_stream_that_cannot_be_resumed_leaves_the_outcome_open),
+      cmocka_unit_test(a_server_that_is_too_busy_to_resume_leaves_it_open_too),
+      cmocka_unit_test(who_cancels_by_leaving_resumes_nothing),
       cmocka_unit_test(a_server_in_a_hurry_is_asked_ten_times_a_second_at_most),
       cmocka_unit_test(a_stream_without_ids_ends_its_call),
       cmocka_unit_test(an_ended_call_lets_its_exchange_finish_for_a_second),
