@@ -113,8 +113,10 @@ static void settle_taken(idem__http_serving *serving) {
 static void see_rest_of_batch(idem__http_serving *serving) {
   if (!serving->in_batch || idem__conn_waits(serving->conn)) return;
   serving->in_batch = false;
-  if (serving->exchange && !serving->detached && !idem_conn_in_flight(serving->conn) &&
-      !idem_conn_queued(serving->conn))
+  if (idem_conn_in_flight(serving->conn) || idem_conn_queued(serving->conn)) return;
+  if (serving->detached)
+    idem__http_serving_cancelled(serving->state);
+  else if (serving->exchange)
     settle_taken(serving);
 }
 
@@ -272,10 +274,17 @@ static void take_in_late(idem__late *late) {
 static void refuse_in(idem__http_serving *serving, const idem_http_request *request,
                       const idem__http_refusal *refusal) {
   const idem_http_exchange *exchange = serving->exchange;
-  idem__message_kind kind;
-  idem__conn_refuse_new(serving->conn);
+  idem__message_kind kind = IDEM__INVALID;
+  serving->refused = true;
+  idem__conn_lend_peer(serving->conn, idem__http_exchange_peer(exchange),
+                       idem__http_exchange_client(serving->exchange)->bytes);
+  idem__conn_refuse_new(serving->conn, IDEM__UNAVAILABLE);
   if (take_message(serving, request, &kind) == IDEM_OK) idem__http_serving_pump(serving);
-  if (serving->exchange == exchange) idem__http_serving_refuse(serving, refusal);
+  if (serving->exchange != exchange) return;
+  if (kind == IDEM__RESPONSE)
+    idem__http_serving_acknowledge(serving, kind); /* nothing was to be begun */
+  else
+    idem__http_serving_refuse(serving, refusal);
 }
 
 static void refuse_late(idem_http_exchange *exchange, const idem_http_request *request,
@@ -342,8 +351,8 @@ void idem__http_rpc_serve(idem_http_exchange *exchange, const idem_http_request 
   }
   idem_list_append(&rpc->active, &serving->link);
   serving->exchange = exchange;
-  serving->streaming = serving->admitted = serving->limited = serving->asked = serving->in_batch =
-      false;
+  serving->streaming = serving->admitted = serving->limited = false;
+  serving->asked = serving->in_batch = serving->refused = false;
   serving->accepts_stream = idem__http_rpc_rules(rpc)->event_streams && (what & IDEM__TAKES_STREAM);
   serving->stream_only = serving->accepts_stream && !(what & IDEM__TAKES_JSON);
   begin(serving, exchange, request);

@@ -21,6 +21,7 @@ typedef struct idem__http_serving {
   bool begun;    /* the protocol has seen it begin and not end */
   bool writing;  /* the protocol will write what was begun: nothing more is taken until then */
   bool beginning, leaving, cancelled; /* what comes after it is written */
+  bool refused;                       /* nothing of what came is begun */
   bool in_batch;                      /* some of its elements wait for a turn */
   bool asked;                         /* a request was in what came */
   bool acknowledging; /* nothing is owed but a status, which waits for the protocol */

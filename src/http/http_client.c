@@ -336,6 +336,7 @@ idem_status idem__http_client_new(const idem__http_client_opts *opts, idem__http
   if (!client) return IDEM_E_NOMEM;
   client->opts = *opts;
   client->alloc = idem__alloc_or_default(opts->alloc);
+  idem__conn_keep_batches_whole(opts->conn);
   client->deadline_ms = UINT64_MAX;
   if (!client->opts.max_requests) client->opts.max_requests = 32;
   if (!client->opts.retry_ms) client->opts.retry_ms = 1000;

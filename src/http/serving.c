@@ -19,7 +19,7 @@ uint16_t idem__http_status_for(const idem__http_rules *rules, idem_outgoing what
 static void answer_headers(const idem__http_serving *serving, bool limited, idem_buf *out) {
   const idem__http_rules *rules = idem__http_rpc_rules(serving->rpc);
   if (limited) idem_buf_printf(out, "Retry-After: %u\r\n", (unsigned)serving->retry_s);
-  if (idem__conn_refuses(serving->conn)) idem_buf_puts(out, "Retry-After: 1\r\n");
+  if (serving->refused) idem_buf_puts(out, "Retry-After: 1\r\n");
   if (rules->add_headers) rules->add_headers(serving->exchange, out, rules->user);
   if (idem__http_protocol_of(serving)->headers)
     idem__http_protocol_of(serving)->headers(((idem__http_serving *)(uintptr_t)serving)->state,
@@ -43,7 +43,7 @@ static void respond(idem__http_serving *serving, uint16_t status, idem_chunk *ch
 
 static uint16_t status_of(const idem__http_serving *serving, const idem_chunk *chunk) {
   uint16_t status = idem__http_status_for(idem__http_rpc_rules(serving->rpc), chunk->what);
-  if (idem__conn_refuses(serving->conn)) return idem__http_going.status;
+  if (serving->refused) return idem__http_going.status;
   if (idem__http_protocol_of(serving)->status)
     status = idem__http_protocol_of(serving)->status((void *)(uintptr_t)serving->state, status);
   return status;

@@ -61,6 +61,8 @@ typedef struct idem__websocket_opts {
   void (*on_message)(idem__websocket *socket, const char *text, size_t len, void *user);
   /* Asked before that. True: it waits, with all that comes behind it, until idem__websocket_go_on. NULL: it never does. */
   bool (*must_wait)(void *user);
+  /* Asked after that. True: what it began goes on in other turns; nothing behind it is looked at until go_on. */
+  bool (*must_halt)(void *user);
   /* The close handshake has been seen, or the peer broke the protocol: once. */
   void (*on_close)(idem__websocket *socket, uint16_t code, void *user);
   /* Takes bytes for the wire. */

@@ -32,6 +32,7 @@ struct idem__websocket {
   uint8_t opcode;        /* of the frame being read */
   bool inside;           /* a data message has begun and not ended */
   bool waits;            /* it has ended, and waits for its turn */
+  bool halted;           /* what the last one began goes on first, in other turns */
   bool lent;             /* its text is with on_message */
   bool sending;          /* wslay is writing: it must not be entered a second time */
   bool told;             /* on_close has run */
@@ -130,6 +131,9 @@ static size_t take_piece(idem__websocket *socket, uint8_t *data) {
   return wanted;
 }
 
+/* Nothing more is looked at until idem__websocket_go_on. */
+static bool is_stopped(const idem__websocket *socket) { return socket->waits || socket->halted; }
+
 /* wslay asks with an empty buffer of 4 KiB, since it never got more than it could use up. It checks
  * the text of a close frame piece by piece and skips two bytes of each, so it must get one. */
 static ssize_t on_receive(wslay_event_context_ptr context, uint8_t *data, size_t len, int flags,
@@ -137,7 +141,7 @@ static ssize_t on_receive(wslay_event_context_ptr context, uint8_t *data, size_t
   idem__websocket *socket = user;
   size_t got = 0;
   (void)flags;
-  if (socket->waits)
+  if (is_stopped(socket))
     len = 0; /* between two frames: nothing is left of the one that ended the message */
   if (!socket->payload_left && len >= CONTROL_FRAME_MAX) got = take_piece(socket, data);
   size_t room = len - got < socket->payload_left ? len - got : (size_t)socket->payload_left;
@@ -245,6 +249,11 @@ static bool must_wait(const idem__websocket *socket) {
   return socket->opts.must_wait && socket->opts.must_wait(socket->opts.user);
 }
 
+static void deliver_and_see(idem__websocket *socket) {
+  deliver(socket);
+  socket->halted = socket->opts.must_halt && socket->opts.must_halt(socket->opts.user);
+}
+
 /* What each message gives rise to leaves before the next is looked at: wslay lets control frames
  * overtake, and after a close frame it sends nothing more. */
 static void on_frame_message(wslay_event_context_ptr context,
@@ -262,7 +271,7 @@ static void on_frame_message(wslay_event_context_ptr context,
   } else if (message->opcode == WSLAY_TEXT_FRAME) {
     socket->waits = must_wait(socket);
     if (socket->waits) return;
-    deliver(socket);
+    deliver_and_see(socket);
   } else if (message->opcode == WSLAY_BINARY_FRAME) {
     idem__websocket_close(socket, WSLAY_CODE_UNSUPPORTED_DATA, "text only");
   }
@@ -353,7 +362,7 @@ static size_t read_frames(idem__websocket *socket, const char *data, size_t len,
   socket->input = data;
   socket->input_len = len;
   *failure = wslay_event_want_read(socket->context) ? wslay_event_recv(socket->context) : 0;
-  size_t left = socket->waits ? socket->input_len : 0;
+  size_t left = is_stopped(socket) ? socket->input_len : 0;
   socket->input_len = 0;
   return left;
 }
@@ -379,7 +388,7 @@ idem_status idem__websocket_feed(idem__websocket *socket, const char *data, size
   if (socket->failed != IDEM_OK || socket->broken) return socket->failed;
   int failure = 0;
   size_t left = len;
-  if (!socket->waits && !socket->behind.len) left = read_frames(socket, data, len, &failure);
+  if (!is_stopped(socket) && !socket->behind.len) left = read_frames(socket, data, len, &failure);
   keep_behind(socket, data + len - left, left);
   return conclude(socket, failure);
 }
@@ -396,13 +405,14 @@ static void read_behind(idem__websocket *socket, int *failure) {
 idem_status idem__websocket_go_on(idem__websocket *socket) {
   int failure = 0;
   if (socket->failed != IDEM_OK || socket->broken) return socket->failed;
+  socket->halted = false;
   if (socket->waits) {
     socket->waits = false;
-    deliver(socket);
+    deliver_and_see(socket);
     drop_message(socket);
     flush(socket);
   }
-  if (socket->behind.len) read_behind(socket, &failure);
+  if (socket->behind.len && !socket->halted) read_behind(socket, &failure);
   return conclude(socket, failure);
 }
 

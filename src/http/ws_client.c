@@ -315,6 +315,7 @@ idem_status idem__ws_client_new(const idem__ws_client_opts *opts, idem__ws_clien
   if (!client) return IDEM_E_NOMEM;
   client->opts = *opts;
   client->alloc = idem__alloc_or_default(opts->alloc);
+  idem__conn_keep_batches_whole(opts->conn);
   idem_buf_init(&client->head, &client->alloc, HEAD_BYTES);
   idem_status status = put_question(client);
   if (status != IDEM_OK) {

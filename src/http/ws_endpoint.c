@@ -106,6 +106,14 @@ static bool must_wait(void *user) {
   return true;
 }
 
+static bool must_halt(void *user) {
+  peer *who = user;
+  if (!idem__conn_waits(who->conn)) return false;
+  idem__http_conn_pause(who->http, true);
+  idem__pool_put_off(who->rpc->pool, &who->late);
+  return true;
+}
+
 static void go_on(idem__late *late) {
   peer *who = IDEM_CONTAINER(late, peer, late);
   if (idem__conn_waits(who->conn)) {
@@ -125,16 +133,19 @@ static void end_unauthorized(peer *who) {
 }
 
 /* Nothing that waits is begun any more: its requests are told so, with their ids. */
-static void refuse_waiting(peer *who) {
+static void refuse_waiting(peer *who, idem__reason reason) {
   idem_list_remove(&who->late.link);
-  idem__conn_refuse_new(who->conn);
+  idem__conn_refuse_new(who->conn, reason);
+  pump(who); /* what is older leaves first */
   idem__http_conn_go_on(who->http);
 }
 
 static void on_stop(void *user, idem__http_stop how) {
   peer *who = user;
   if (!who->goodbye) who->goodbye = 1012;
-  if (!idem_list_empty(&who->late.link)) refuse_waiting(who);
+  if (!idem_list_empty(&who->late.link))
+    refuse_waiting(who,
+                   how == IDEM__HTTP_STOP_UNAUTHORIZED ? IDEM__UNAUTHORIZED : IDEM__UNAVAILABLE);
   switch (how) {
   case IDEM__HTTP_STOP_SOON: idem_conn_close(who->conn); break;
   case IDEM__HTTP_STOP_NOW: idem_conn_abort(who->conn); break;
@@ -173,6 +184,7 @@ idem__websocket *idem__http_rpc_upgrade(idem_http_conn *conn, const idem_http_re
         &(idem__websocket_opts){.message_bytes = rpc->policy.limits.message_bytes,
                                 .on_message = on_message,
                                 .must_wait = must_wait,
+                                .must_halt = must_halt,
                                 .output = put_bytes,
                                 .on_free = on_free,
                                 .user = who,

@@ -17,10 +17,25 @@ typedef struct unconfirmed {
 
 /* --------------------------------------------------------------- the edge */
 
+/* What elements of a batch are judged by in other turns, when its request is gone: in one that may be a batch no other header counts. */
+#define VERSION_HEADER "mcp-protocol-version"
+typedef struct idem__mcp_left {
+  bool keyed, versioned;
+  size_t version_len;
+  char version[64];
+} left_headers;
+
+static bool get_left(const left_headers *left, const char *name, const char **value, size_t *len) {
+  if (!left || !left->versioned || strcmp(name, VERSION_HEADER) != 0) return false;
+  *value = left->version;
+  *len = left->version_len;
+  return true;
+}
+
 static bool get_header(void *ctx, const char *name, const char **value, size_t *len) {
   const idem__mcp_serving *serving = ctx;
   const idem_http_request *request = serving->request;
-  if (!request) return false;
+  if (!request) return get_left(serving->left, name, value, len);
   idem__http_known which = idem__http_known_header(request->given, name, strlen(name));
   idem__view found = which >= IDEM__H_GIVEN ? idem__mcp_given(request, which - IDEM__H_GIVEN)
                                             : idem__http_header_value(request, name);
@@ -31,7 +46,11 @@ static bool get_header(void *ctx, const char *name, const char **value, size_t *
 
 static bool get_key(void *ctx, const char **value, size_t *len) {
   const idem__mcp_serving *serving = ctx;
-  if (!serving->request) return false;
+  if (!serving->request) {
+    *value = "";
+    *len = 0;
+    return serving->left && serving->left->keyed;
+  }
   idem__view key = idem__mcp_key(serving->request);
   *value = key.at;
   *len = key.len;
@@ -219,12 +238,34 @@ static void end_serving(void *at) {
   serving->peer.principal = "";
   idem__free(&serving->endpoint->alloc, serving->long_principal);
   idem__free(&serving->endpoint->alloc, serving->needed_scopes);
+  idem__free(&serving->endpoint->alloc, serving->left);
+  serving->left = NULL;
   serving->long_principal = serving->needed_scopes = NULL;
   idem__mcp_peer_set_grant(&serving->peer, NULL);
   serving->request = NULL;
 }
 
-static void take_leave_of_request(void *at) { ((idem__mcp_serving *)at)->request = NULL; }
+/* A version that is too long is none, cut off or not. */
+static left_headers *keep_headers(idem__mcp_serving *serving) {
+  const char *value;
+  size_t len;
+  left_headers *left = idem__calloc(&serving->endpoint->alloc, sizeof *left);
+  if (!left) return NULL;
+  left->keyed = get_key(serving, &value, &len);
+  left->versioned = get_header(serving, VERSION_HEADER, &value, &len);
+  left->version_len = left->versioned && len < sizeof left->version ? len : 0;
+  if (left->version_len) memcpy(left->version, value, len);
+  return left;
+}
+
+static void take_leave_of_request(void *at) {
+  idem__mcp_serving *serving = at;
+  if (idem__conn_waits(serving->peer.conn)) {
+    serving->left = keep_headers(serving);
+    if (!serving->left) idem__conn_refuse_new(serving->peer.conn, IDEM__UNAVAILABLE);
+  }
+  serving->request = NULL;
+}
 
 static idem__http_when refuse(idem_http_exchange *exchange, const idem__http_refusal *refusal) {
   idem__http_refuse(exchange, refusal, NULL);

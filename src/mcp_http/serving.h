@@ -10,8 +10,9 @@ typedef struct idem__mcp_serving {
   idem__mcp_peer peer;
   idem__mcp_endpoint *endpoint;
   const idem_http_request *request; /* while the message is being taken in */
-  idem__http_session *session;      /* counted; NULL: none */
-  bool new_session;                 /* its id goes into the answer's head */
+  struct idem__mcp_left *left; /* of it, for elements of a batch in other turns; NULL: nothing */
+  idem__http_session *session; /* counted; NULL: none */
+  bool new_session;            /* its id goes into the answer's head */
   bool has_session_header;
   bool modern;      /* its header says so, as it must */
   bool bad_version; /* its header names a revision that is not served */

@@ -21,8 +21,9 @@ typedef struct line {
   idem__late late;          /* in line for a turn, while messages wait */
   idem_list waiting;        /* for it */
   size_t waiting_bytes;
-  const struct carried *taking; /* the message being taken; NULL: none */
-  bool paid;                    /* by its POST, for its first element */
+  bool paid;       /* by its POST, for its first element */
+  idem__ip client; /* whose message was taken last, and when it came */
+  uint64_t taken_ms;
   char id[IDEM__SESSION_ID + 1];
   char principal[IDEM__PRINCIPAL];
 } line;
@@ -156,14 +157,12 @@ static void forget_waiting(line *open) {
 /* The POST has taken a token; the elements of a batch after the first take their own. */
 static bool on_admit(idem_conn *conn, void *user) {
   line *open = user;
-  const carried *message = open->taking;
   uint32_t retry_s;
   bool paid = open->paid;
   (void)conn;
   open->paid = false;
-  return paid || !message ||
-         idem__limiter_take(open->endpoint->rpc->opts.limiter, &message->client, message->now_ms,
-                            &retry_s);
+  return paid || idem__limiter_take(open->endpoint->rpc->opts.limiter, &open->client,
+                                    open->taken_ms, &retry_s);
 }
 
 /* --------------------------------------------------------------------- time */
@@ -214,7 +213,8 @@ static void take_waiting(line *open) {
 static void on_stop(void *user, idem__http_stop how) {
   line *open = user;
   if (!idem_list_empty(&open->waiting)) {
-    idem__conn_refuse_new(open->conn);
+    idem__conn_refuse_new(open->conn, how == IDEM__HTTP_STOP_UNAUTHORIZED ? IDEM__UNAUTHORIZED
+                                                                          : IDEM__UNAVAILABLE);
     take_waiting(open);
   }
   switch (how) {
@@ -315,15 +315,15 @@ void idem__mcp_serve_sse(idem_http_exchange *exchange, const idem_http_request *
 /* ----------------------------------------------------------------- messages */
 
 static void take_message(line *open, const carried *message) {
-  open->taking = message;
   open->paid = true;
+  open->client = message->client;
+  open->taken_ms = message->now_ms;
   idem__mcp_peer_set_grant(idem__mcp_peer_of(open->conn), message->grant);
   if (open->exchange)
     idem__http_conn_renew(idem__http_exchange_conn(open->exchange), message->grant);
   idem__conn_set_note(open->conn, message->key, (uint32_t)message->key_len);
   idem_status status = idem__conn_message(open->conn, message->text, message->len, NULL);
   idem__conn_set_note(open->conn, NULL, 0);
-  open->taking = NULL;
   if (status != IDEM_OK && status != IDEM_E_CLOSED) {
     end_line(open);
     return;

@@ -257,18 +257,28 @@ static bool keeps_order(const idem_conn *conn) {
   return conn->policy.concurrency == 1 && conn->running;
 }
 
-void idem__conn_refuse_new(idem_conn *conn) {
-  conn->refuses = true;
+static void set_refuses(idem_conn *conn, idem__reason reason) {
+  if (!conn->refuses) conn->refuses = (uint8_t)reason;
   conn->in_flight_max = 0;
 }
 
-bool idem__conn_refuses(const idem_conn *conn) { return conn->refuses; }
+void idem__conn_refuse_new(idem_conn *conn, idem__reason reason) {
+  if (!idem__turn_waits(conn)) {
+    set_refuses(conn, reason);
+    return;
+  }
+  idem__conn_enter(conn);
+  idem__conn_refuse_rest(conn, reason);
+  idem__conn_leave(conn);
+}
+
+bool idem__conn_refuses(const idem_conn *conn) { return conn->refuses != 0; }
 
 void idem_conn_close(idem_conn *conn) {
   if (conn->closed && idem_list_empty(&conn->calls)) return;
   idem__answer answer = closing_answer(conn);
-  if (IDEM__UNLIKELY(idem__turn_waits(conn))) idem__conn_refuse_rest(conn);
   idem__conn_enter(conn);
+  if (IDEM__UNLIKELY(idem__turn_waits(conn))) idem__conn_refuse_rest(conn, IDEM__UNAVAILABLE);
   conn->closed = true;
   idem__call_close_all(conn);
   if (!keeps_order(conn)) settle_all_held(conn, &answer);
@@ -289,9 +299,9 @@ static void abort_request(idem_request *request, const idem__answer *answer, boo
   if (!on_abort || !on_abort(request)) cut_off(request, answer);
 }
 
-static void abort_with(idem_conn *conn, const idem__answer *answer, bool tell) {
-  if (IDEM__UNLIKELY(idem__turn_waits(conn))) idem__conn_refuse_rest(conn);
+static void abort_with(idem_conn *conn, const idem__answer *answer, idem__reason rest, bool tell) {
   idem__conn_enter(conn);
+  if (IDEM__UNLIKELY(idem__turn_waits(conn))) idem__conn_refuse_rest(conn, rest);
   conn->aborted = conn->closed = true;
   idem__call_close_all(conn);
   while (!idem_list_empty(&conn->requests))
@@ -302,18 +312,18 @@ static void abort_with(idem_conn *conn, const idem__answer *answer, bool tell) {
 
 void idem_conn_abort(idem_conn *conn) {
   idem__answer answer = idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
-  abort_with(conn, &answer, true);
+  abort_with(conn, &answer, IDEM__UNAVAILABLE, true);
 }
 
 void idem__conn_orphan(idem_conn *conn) {
   idem__answer answer = idem__answer_invalid_request(IDEM__UNAVAILABLE);
   conn->orphaned = true;
-  abort_with(conn, &answer, true);
+  abort_with(conn, &answer, IDEM__UNAVAILABLE, true);
 }
 
 void idem__conn_revoke(idem_conn *conn) {
   idem__answer answer = idem__answer_invalid_request(IDEM__UNAUTHORIZED);
-  abort_with(conn, &answer, false);
+  abort_with(conn, &answer, IDEM__UNAUTHORIZED, false);
 }
 
 bool idem_conn_done(const idem_conn *conn) {
@@ -432,7 +442,7 @@ idem_status idem__conn_message(idem_conn *conn, const char *text, size_t len,
 IDEM__COLD static bool take_rest(idem_conn *conn) {
   idem__rest *rest = conn->rest;
   if (!rest) return false;
-  if (conn->closed) idem__conn_refuse_new(conn);
+  if (conn->closed) set_refuses(conn, IDEM__UNAVAILABLE);
   if (rest->batch.batch) idem__dispatch_rest_of_batch(conn);
   if (rest->batch.batch) return false;
   if (rest->at == rest->bytes.len) {
@@ -451,15 +461,13 @@ IDEM__COLD static bool take_rest(idem_conn *conn) {
 }
 
 /* What waits for a turn gets none: it is refused, as what is held is. (In a handler of its own nobody reads for it.) */
-IDEM__COLD void idem__conn_refuse_rest(idem_conn *conn) {
-  if (conn->depth || stopped(conn) || conn->failure != IDEM_OK) return;
-  idem__conn_enter(conn);
-  idem__conn_refuse_new(conn);
+IDEM__COLD void idem__conn_refuse_rest(idem_conn *conn, idem__reason reason) {
+  set_refuses(conn, reason);
+  if (conn->depth > 1 || stopped(conn) || conn->failure != IDEM_OK) return;
   idem_list_remove(&conn->rest->late.link);
   conn->going_on = true;
   take_rest(conn);
   conn->going_on = false;
-  idem__conn_leave(conn);
 }
 
 bool idem__conn_reusable(const idem_conn *conn) {

@@ -185,6 +185,11 @@ static inline bool work_is_full(const idem_conn *conn) {
   return IDEM__UNLIKELY(kept >= least) && idem__work_full(conn);
 }
 
+IDEM__COLD static idem__reason refusal_of(const idem_conn *conn) {
+  if (conn->refuses) return (idem__reason)conn->refuses;
+  return conn->leaving ? IDEM__UNAVAILABLE : IDEM__TOO_MANY_IN_FLIGHT;
+}
+
 /* Why a request cannot be taken in, if it cannot. Ids of a batch enter the table at once. */
 static IDEM__INLINE idem__reason admission_fault(idem_conn *conn, const idem__message *message) {
   if (IDEM__UNLIKELY(conn->owed.count) && idem__owed_find(conn, &message->id))
@@ -193,8 +198,7 @@ static IDEM__INLINE idem__reason admission_fault(idem_conn *conn, const idem__me
       conn->siblings.in_flight_elsewhere(conn, &message->id, false)) {
     return IDEM__DUPLICATE_ID;
   }
-  if (IDEM__UNLIKELY(conn->in_flight >= conn->in_flight_max))
-    return conn->leaving || conn->refuses ? IDEM__UNAVAILABLE : IDEM__TOO_MANY_IN_FLIGHT;
+  if (IDEM__UNLIKELY(conn->in_flight >= conn->in_flight_max)) return refusal_of(conn);
   if (IDEM__UNLIKELY(message->id.raw_len >
                      conn->policy.limits.in_flight_id_bytes - conn->id_bytes)) {
     return IDEM__TOO_MANY_IN_FLIGHT; /* before a handler has done something */
@@ -307,8 +311,8 @@ IDEM__APART static void accept_notification(idem_conn *conn, idem__block *block,
     return;
   }
   if (conn->refuses) {
-    idem__conn_tell_dropped(conn, "a notification was dropped", message, "the server is going",
-                            block->text_len);
+    idem__conn_tell_dropped(conn, "a notification was dropped", message,
+                            idem__reason_text((idem__reason)conn->refuses), block->text_len);
     return;
   }
   bool known = method && (method->notification_fn || runs_as_method(conn, method));

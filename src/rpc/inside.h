@@ -318,7 +318,8 @@ struct idem_conn {
   bool orphaned;   /* ... since what it belonged to has ended */
   bool free_later; /* it is going, at the latest when the outermost entry point returns */
   bool woken;      /* on_output was called and nothing was taken since */
-  bool refuses;    /* what comes from now on is not begun any more */
+  uint8_t refuses; /* what comes from now on is not begun any more: an idem__reason; 0: it is */
+  bool whole;      /* batches are worked on in one turn: answers to our calls are in them */
   bool going_on;   /* with `rest` */
   bool eof_waits;  /* input ended behind it */
   bool has_client_address;
@@ -385,7 +386,7 @@ bool idem__turn_leave_batch(idem_conn *conn, const struct idem__batch_rest *at);
 void idem__dispatch_rest_of_batch(idem_conn *conn);
 /* The same of what was held: for its number, or for output that was not read. */
 bool idem__turn_leave_held(idem_conn *conn, bool progress);
-void idem__conn_refuse_rest(idem_conn *conn);
+void idem__conn_refuse_rest(idem_conn *conn, idem__reason reason);
 void idem__turn_deinit(idem_conn *conn);
 bool idem__turn_is_over(idem_conn *conn, bool progress);
 /* Where it waits, with room for so many bytes more. NULL: no memory. */

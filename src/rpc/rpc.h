@@ -262,6 +262,8 @@ bool idem__pool_run_late(idem_pool *pool);
 idem_status idem__conn_message(idem_conn *conn, const char *text, size_t len,
                                idem__message_kind *kind);
 uint64_t idem__conn_clock(idem_conn *conn); /* ns, read now */
+/* For who must know when idem__conn_message returns which of its calls it has answered. */
+void idem__conn_keep_batches_whole(idem_conn *conn);
 /* Something that has come is not looked at yet: nothing more is to be read until on_output. */
 bool idem__conn_waits(const idem_conn *conn);
 /* What the messages that are taken from now on come with, borrowed until it is another; NULL: nothing. A text without NUL. */
@@ -354,8 +356,9 @@ void idem__conn_revoke(idem_conn *conn);
 /* As idem_conn_abort, where the server lives and what the conn belonged to has ended: what a layer above calls its session. */
 void idem__conn_orphan(idem_conn *conn);
 bool idem__conn_orphaned(const idem_conn *conn);
-/* Messages are taken in as ever, but begin nothing any more: requests are refused as `unavailable`, notifications dropped. */
-void idem__conn_refuse_new(idem_conn *conn);
+/* Messages are taken in as ever, but begin nothing any more: requests are refused for this reason, notifications dropped.
+ * First what waits for a turn already. */
+void idem__conn_refuse_new(idem_conn *conn, idem__reason reason);
 bool idem__conn_refuses(const idem_conn *conn);
 /* It was aborted: nothing more is owed. */
 bool idem__conn_aborted(const idem_conn *conn);

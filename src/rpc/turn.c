@@ -106,11 +106,15 @@ bool idem__turn_put_off(idem_conn *conn, bool progress) {
 
 /* ------------------------------------------------------------------ of a batch */
 
+void idem__conn_keep_batches_whole(idem_conn *conn) { conn->whole = true; }
+
 /* Behind it nothing is looked at until it is done, so that answers and effects keep their order. */
 bool idem__turn_leave_batch(idem_conn *conn, const struct idem__batch_rest *at) {
-  if (conn->closed || idem__turn_waits_in_batch(conn) || !idem__turn_is_over(conn, true))
+  if (conn->closed || conn->whole || idem__turn_waits_in_batch(conn)) return false;
+  if (!idem__turn_is_over(conn, true)) return false;
+  idem__block *block = at->batch->block;
+  if (!idem__block_keep_text(block) || !idem__block_charge(block) || !idem__turn_room(conn, 0))
     return false;
-  if (!idem__block_keep_text(at->batch->block) || !idem__turn_room(conn, 0)) return false;
   conn->rest->batch = *at;
   conn->in_flight++;
   idem__pool_put_off(conn->pool, &conn->rest->late);

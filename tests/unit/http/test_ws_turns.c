@@ -172,6 +172,42 @@ static void a_batch_goes_on_before_what_is_behind_it(void **state) {
   assert_int_equal(http_peer_count(&peer, "\"id\":72,\"result\""), 2);
   expect_all_answered_in_order();
   http_peer_deinit(&peer);
+  /* Its end as well, also where that comes later. */
+  for (int later = 0; later < 2; later++) {
+    open_socket(NULL);
+    len = put_text(bytes, batch);
+    size_t close = frame(bytes + len, FIN | CLOSE, "\x03\xe8", 2, true);
+    http_peer_feed(&peer, bytes, later ? len : len + close, 0);
+    assert_false(idem__http_conn_want_read(peer.conn));
+    if (later) http_peer_feed(&peer, bytes + len, close, 0);
+    run_all();
+    const char *array = strstr(peer.output, "\"id\":72,\"result\"");
+    assert_non_null(array);
+    assert_non_null(strstr(array, "\x88\x02\x03\xe8"));
+    http_peer_deinit(&peer);
+  }
+}
+
+/* Nor does anything overtake it when the server goes. */
+static void a_batch_is_refused_before_what_is_behind_it(void **state) {
+  (void)state;
+  static const char batch[] = "[{\"jsonrpc\":\"2.0\",\"id\":70,\"method\":\"work\"},"
+                              "{\"jsonrpc\":\"2.0\",\"id\":71,\"method\":\"work\"},"
+                              "{\"jsonrpc\":\"2.0\",\"id\":72,\"method\":\"work\"}]";
+  char bytes[4096];
+  open_socket(NULL);
+  size_t len = put_text(bytes, batch);
+  len += put_work(bytes + len, 5);
+  len += frame(bytes + len, FIN | CLOSE, "\x03\xe8", 2, true);
+  http_peer_feed(&peer, bytes, len, 0);
+  idem__http_conn_abort(peer.conn, peer.now_ms);
+  http_peer_settle(&peer);
+  static const char of_batch[] = "\"id\":72,\"error\"", behind[] = "\"id\":5,\"error\"";
+  const char *first = memmem(peer.output, peer.output_len, of_batch, sizeof of_batch - 1);
+  const char *second = memmem(peer.output, peer.output_len, behind, sizeof behind - 1);
+  assert_true(first && first < second);
+  assert_int_equal(worked, 2);
+  http_peer_deinit(&peer);
 }
 
 /* Fragments, with a ping between them, go on where they were. */
@@ -288,6 +324,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_waits_is_refused_when_the_server_goes),
       cmocka_unit_test(a_batch_goes_on_before_what_is_behind_it),
+      cmocka_unit_test(a_batch_is_refused_before_what_is_behind_it),
       cmocka_unit_test(messages_beyond_a_turn_wait_for_the_next_one),
       cmocka_unit_test(what_ends_a_socket_waits_behind_what_it_brought),
       cmocka_unit_test(fragments_behind_it_wait_too),

@@ -10,9 +10,20 @@
 
 #define PING(id) "{\"jsonrpc\":\"2.0\",\"id\":" id ",\"method\":\"ping\"}"
 
-static uint64_t never(void *ctx) {
+static unsigned asked;
+static uint64_t one_each(void *ctx) {
   (void)ctx;
-  return 0; /* so that a turn is never over for who is in line */
+  return asked++ ? UINT64_MAX : 0; /* a turn is over when one of those in line has had it */
+}
+
+static bool run_turn(idem_pool *pool) {
+  asked = 0;
+  return idem__pool_run_late(pool);
+}
+
+static void run_all(idem_pool *pool) {
+  while (run_turn(pool)) {
+  }
 }
 
 static void on_late(void *user) { ++*(unsigned *)user; }
@@ -21,7 +32,7 @@ static void on_late(void *user) { ++*(unsigned *)user; }
 static idem_pool *begin_turns(mcp_web *web, unsigned *late) {
   idem_pool *pool = web->endpoint->rpc->pool;
   *late = 0;
-  idem__pool_set_turns(pool, 1, never, on_late, late);
+  idem__pool_set_turns(pool, 1, one_each, on_late, late);
   idem__pool_new_turn(pool);
   assert_false(idem__pool_turn_over(pool, 1));
   return pool;
@@ -46,9 +57,79 @@ static void what_has_its_session_waits_for_a_turn(void **state) {
   mcp_web_settle(&conn);
   assert_int_equal(late, 1);
   assert_int_equal(mcp_web_times(&conn, "\"id\":1,"), 0);
-  assert_false(idem__pool_run_late(pool));
+  run_all(pool);
   mcp_web_settle(&conn);
   assert_int_equal(mcp_web_times(&conn, "\"id\":1,\"result\":{}"), 1);
+  mcp_web_disconnect(&conn);
+  mcp_web_close(&web);
+}
+
+/* ---------------------------------------------------------------------- batches */
+
+#define HELLO                                                                                      \
+  "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":"       \
+  "\"2025-03-26\",\"capabilities\":{},\"clientInfo\":{\"name\":\"t\",\"version\":\"1\"}}}"
+#define CALL(id)                                                                                   \
+  "{\"jsonrpc\":\"2.0\",\"id\":" id ",\"method\":\"tools/call\",\"params\":{\"name\":\"slow\"}}"
+#define NOTE "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/roots/list_changed\"}"
+
+/* A batch, of which each element has a turn of its own; the first has had it. */
+static idem_pool *post_batch(mcp_web *web, mcp_web_conn *conn, const char *headers,
+                             const char *body) {
+  char session[64], all[256];
+  static unsigned late;
+  mcp_web_open(web, &(mcp_web_opts){.store = NULL});
+  mcp_web_session(mcp_web_ask(web, "POST", "/mcp", "", HELLO), session);
+  snprintf(all, sizeof all, "%sAccept: application/json, text/event-stream\r\n%s", session,
+           headers);
+  idem_pool *pool = begin_turns(web, &late);
+  mcp_web_connect(web, conn);
+  mcp_web_send(conn, "POST", "/mcp", all, body);
+  assert_true(run_turn(pool));
+  mcp_web_settle(conn);
+  assert_int_equal(mcp_web_times(conn, "HTTP/1.1"), 0);
+  return pool;
+}
+
+static void a_batch_has_no_key_in_any_turn(void **state) {
+  mcp_web web;
+  mcp_web_conn conn;
+  (void)state;
+  idem_pool *pool = post_batch(&web, &conn, "Idempotency-Key: abc\r\n",
+                               "[" CALL("2") "," CALL("3") "," CALL("4") "]");
+  run_all(pool);
+  mcp_web_settle(&conn);
+  assert_int_equal(mcp_web_times(&conn, "key-on-batch"), 3);
+  mcp_web_disconnect(&conn);
+  mcp_web_close(&web);
+}
+
+/* Its session outlives its client; the batch ends all the same. */
+static void a_batch_without_answers_ends_without_its_client(void **state) {
+  mcp_web web;
+  mcp_web_conn conn;
+  (void)state;
+  idem_pool *pool = post_batch(&web, &conn, "", "[" NOTE "," NOTE "," NOTE "]");
+  mcp_web_disconnect(&conn);
+  assert_true(idem__http_rpc_works_on(web.endpoint->rpc));
+  run_all(pool);
+  assert_false(idem__http_rpc_works_on(web.endpoint->rpc));
+  mcp_web_close(&web);
+}
+
+/* Some of it was done: 503 would have its client do all of it again. */
+static void a_batch_that_was_begun_keeps_its_status(void **state) {
+  mcp_web web;
+  mcp_web_conn conn;
+  (void)state;
+  post_batch(&web, &conn, "", "[" PING("2") "," PING("3") "," PING("4") "]");
+  idem__http_conn_abort(conn.conn, web.now_ms);
+  mcp_web_settle(&conn);
+  assert_int_equal(mcp_web_times(&conn, "HTTP/1.1 200 "), 1);
+  assert_int_equal(mcp_web_times(&conn, "\"id\":2,\"result\""), 1);
+  assert_int_equal(mcp_web_times(&conn, "\"id\":3,\"error\""), 1);
+  assert_int_equal(mcp_web_times(&conn, "\"id\":4,\"error\""), 1);
+  assert_int_equal(mcp_web_times(&conn, "Retry-After"), 0);
   mcp_web_disconnect(&conn);
   mcp_web_close(&web);
 }
@@ -83,7 +164,7 @@ static void posts_to_a_stream_wait_for_a_turn(void **state) {
   post(&in, PING("2"));
   assert_int_equal(in.late, 1);
   assert_int_equal(mcp_web_times(&in.stream, "\"jsonrpc\""), 0);
-  assert_false(idem__pool_run_late(in.pool));
+  run_all(in.pool);
   mcp_web_settle(&in.stream);
   const char *first = strstr(in.stream.output, "\"id\":1,\"result\"");
   assert_non_null(first);
@@ -113,13 +194,16 @@ static void posts_that_wait_go_with_their_stream(void **state) {
   open_stream(&in);
   post(&in, PING("1"));
   mcp_web_disconnect(&in.stream);
-  assert_false(idem__pool_run_late(in.pool));
+  run_all(in.pool);
   mcp_web_close(&in.web);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_has_its_session_waits_for_a_turn),
+      cmocka_unit_test(a_batch_has_no_key_in_any_turn),
+      cmocka_unit_test(a_batch_without_answers_ends_without_its_client),
+      cmocka_unit_test(a_batch_that_was_begun_keeps_its_status),
       cmocka_unit_test(posts_to_a_stream_wait_for_a_turn),
       cmocka_unit_test(posts_that_wait_are_refused_when_the_server_goes),
       cmocka_unit_test(posts_that_wait_go_with_their_stream),

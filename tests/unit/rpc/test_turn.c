@@ -312,6 +312,29 @@ static void what_was_held_goes_on_in_turns(void **state) {
   end(&all);
 }
 
+/* Whoever hears its answer in what is taken in last may free the conn. */
+static void a_conn_may_be_freed_while_its_rest_is_refused(void **state) {
+  static void (*const goes[])(idem_conn * conn) = {idem_conn_close, idem_conn_abort};
+  static const char answer[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":1}\n";
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    turns all;
+    idem_chunk chunk;
+    bool freed = false;
+    begin(&all);
+    idem_conn *conn = open_conn(&all);
+    assert_int_equal(idem_call(conn, "ask", NULL, NULL, free_it, &freed, NULL), IDEM_OK);
+    assert_true(idem_conn_next_chunk(conn, &chunk));
+    idem_chunk_free(&chunk);
+    ask(conn, LINES);
+    assert_int_equal(idem_conn_feed(conn, answer, sizeof answer - 1), IDEM_OK);
+    assert_true(idem__conn_waits(conn));
+    goes[i](conn);
+    assert_true(freed);
+    end(&all);
+  }
+}
+
 /* ------------------------------------------------------------- any mixture */
 
 enum { MIXTURES = 400, MESSAGES = 24, ELEMENTS = 6, MIXED_BYTES = 1 << 15 };
@@ -465,16 +488,18 @@ static void any_mixture_that_is_cut_off_is_answered_once(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(lines_beyond_a_turn_wait_for_the_next_one),
-                                     cmocka_unit_test(what_comes_meanwhile_and_the_end_wait_too),
-                                     cmocka_unit_test(a_batch_that_waited_is_answered_once),
-                                     cmocka_unit_test(a_frame_that_waits_is_not_late),
-                                     cmocka_unit_test(a_conn_that_fails_in_its_turn_may_be_freed),
-                                     cmocka_unit_test(those_who_wait_take_turns_by_message),
-                                     cmocka_unit_test(what_waits_at_the_end_is_refused_with_its_id),
-                                     cmocka_unit_test(what_was_held_goes_on_in_turns),
-                                     cmocka_unit_test(any_mixture_is_answered_as_without_turns),
-                                     cmocka_unit_test(any_mixture_that_is_cut_off_is_answered_once),
-                                     cmocka_unit_test(without_turns_all_is_answered_at_once)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(lines_beyond_a_turn_wait_for_the_next_one),
+      cmocka_unit_test(what_comes_meanwhile_and_the_end_wait_too),
+      cmocka_unit_test(a_batch_that_waited_is_answered_once),
+      cmocka_unit_test(a_frame_that_waits_is_not_late),
+      cmocka_unit_test(a_conn_that_fails_in_its_turn_may_be_freed),
+      cmocka_unit_test(those_who_wait_take_turns_by_message),
+      cmocka_unit_test(what_waits_at_the_end_is_refused_with_its_id),
+      cmocka_unit_test(a_conn_may_be_freed_while_its_rest_is_refused),
+      cmocka_unit_test(what_was_held_goes_on_in_turns),
+      cmocka_unit_test(any_mixture_is_answered_as_without_turns),
+      cmocka_unit_test(any_mixture_that_is_cut_off_is_answered_once),
+      cmocka_unit_test(without_turns_all_is_answered_at_once)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
