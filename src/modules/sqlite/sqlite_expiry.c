@@ -1,5 +1,7 @@
-/* sqlite_expiry.c - records whose time is over. Those of most spaces are in an index by it. Keys are made by the thousand, all of
- * a transaction with one time to live: a row of `due` says which of them expire when, so that an index has not each. */
+/* sqlite_expiry.c - records whose time is over. Those of most spaces are in an index by it. Keys are made by the thousand: a row
+ * of `due` says among which ids some expire by then, so that an index has not each. Times are rounded up there, so that there
+ * are few rows: a key that lives for a minute or more is swept a sixteenth of that late at most, and is not found from its own
+ * time on. */
 #include "sqlite_records.h"
 
 #define STEPS 64 /* of one sweep */
@@ -29,16 +31,23 @@ void sqlite_write_due(sqlite_store *store) {
   *due = (sqlite_due){.expires = 0};
 }
 
-/* Rows that are made one after another have ids one after another. */
-void sqlite_note_due(sqlite_store *store, idem__store_space space, uint64_t expires, int64_t id) {
+/* Up to a power of two below a sixteenth of what is left; who lives for less than a minute is soon gone. */
+static uint64_t round_up(uint64_t expires, uint64_t left) {
+  uint64_t step = 1;
+  while (left >= 60000 && step < left / 32) step *= 2;
+  return (expires + step - 1) / step * step;
+}
+
+void sqlite_note_due(sqlite_store *store, const idem__store_op *op, uint64_t expires, int64_t id) {
   sqlite_due *due = &store->due;
-  if (space != IDEM__STORE_ONCE || !expires) return;
-  if (due->expires == expires && id == due->last + 1) {
-    due->last = id;
-    return;
+  if (op->space != IDEM__STORE_ONCE || !expires) return;
+  uint64_t by = round_up(expires, expires > op->now_ms ? expires - op->now_ms : 0);
+  if (due->expires != by) {
+    sqlite_write_due(store);
+    *due = (sqlite_due){.expires = by, .first = id, .last = id};
   }
-  sqlite_write_due(store);
-  *due = (sqlite_due){.expires = expires, .first = id, .last = id};
+  if (id < due->first) due->first = id;
+  if (id > due->last) due->last = id;
 }
 
 static bool first_due(sqlite_store *store, uint64_t now_ms, sqlite_due *out) {
@@ -56,7 +65,14 @@ static bool first_due(sqlite_store *store, uint64_t now_ms, sqlite_due *out) {
 static void forget_due(sqlite_store *store, const sqlite_due *due) {
   sqlite3_stmt *statement = sqlite_use(store, SQL_FORGET_DUE);
   sqlite_bind(statement, 1, due->expires);
-  sqlite3_bind_int64(statement, 2, due->first);
+  sqlite_execute(store, statement);
+}
+
+/* What is before it was looked at. */
+static void advance_due(sqlite_store *store, const sqlite_due *due, int64_t first) {
+  sqlite3_stmt *statement = sqlite_use(store, SQL_ADVANCE_DUE);
+  sqlite3_bind_int64(statement, 1, first);
+  sqlite_bind(statement, 2, due->expires);
   sqlite_execute(store, statement);
 }
 
@@ -67,10 +83,10 @@ static idem__store_space space_of(uint64_t number) {
   return number < IDEM__STORE_SPACES ? (idem__store_space)number : IDEM__STORE_NEWS;
 }
 
-/* The one that the statement finds; false: it finds none. */
-static bool remove_found(sqlite_store *store, sqlite3_stmt *row) {
-  bool there = sqlite_step(store, row);
-  if (there) {
+/* The one that the statement finds; its id, or 0: it finds none. */
+static int64_t remove_found(sqlite_store *store, sqlite3_stmt *row) {
+  int64_t found = sqlite_step(store, row) ? sqlite3_column_int64(row, 0) : 0;
+  if (found) {
     sqlite_found record = {.id = sqlite3_column_int64(row, 0),
                            .log_bytes = sqlite_column(row, 4),
                            .taken = sqlite_column(row, 5),
@@ -82,13 +98,13 @@ static bool remove_found(sqlite_store *store, sqlite3_stmt *row) {
     sqlite_delete(store, record.id, space, sqlite_cost(&record, name_len));
   }
   sqlite_done(row);
-  return there;
+  return found;
 }
 
 static bool expire_listed(sqlite_store *store, uint64_t now_ms) {
   sqlite3_stmt *row = sqlite_use(store, SQL_EXPIRED);
   sqlite_bind(row, 1, now_ms);
-  return remove_found(store, row);
+  return remove_found(store, row) != 0;
 }
 
 /* A key, or what said when it was due. */
@@ -100,7 +116,11 @@ static bool expire_key(sqlite_store *store, uint64_t now_ms) {
   sqlite3_bind_int64(row, 1, due.first);
   sqlite3_bind_int64(row, 2, due.last);
   sqlite_bind(row, 3, now_ms);
-  if (!remove_found(store, row)) forget_due(store, &due);
+  int64_t removed = remove_found(store, row);
+  if (removed)
+    advance_due(store, &due, removed + 1);
+  else
+    forget_due(store, &due);
   return true;
 }
 

@@ -31,7 +31,7 @@ static const char *const schema =
     " log_bytes INTEGER, room BLOB, hash INTEGER UNIQUE);"
     "CREATE INDEX by_birth ON records(space, members, birth) WHERE space <> " UNLISTED ";"
     "CREATE INDEX by_expiry ON records(expires) WHERE expires > 0 AND space <> " UNLISTED ";"
-    "CREATE TABLE due(expires INTEGER, first INTEGER, last INTEGER, PRIMARY KEY(expires, first))"
+    "CREATE TABLE due(expires INTEGER PRIMARY KEY, first INTEGER, last INTEGER)"
     " WITHOUT ROWID;"
     "CREATE TABLE groups(space INTEGER, members TEXT, count INTEGER, PRIMARY KEY(space, members))"
     " WITHOUT ROWID;"
@@ -90,9 +90,11 @@ static const char *const texts[SQL_STATEMENTS] = {
     [SQL_EXPIRED_KEY] = (OVER " WHERE id BETWEEN ? AND ? AND space = " UNLISTED
                               " AND expires > 0 AND expires <= ? LIMIT 1"),
     [SQL_ADD_DUE] = ("INSERT INTO due(expires, first, last) VALUES(?, ?, ?)"
-                     " ON CONFLICT(expires, first) DO UPDATE SET last = max(last, excluded.last)"),
+                     " ON CONFLICT(expires) DO UPDATE SET first = min(first, excluded.first),"
+                     " last = max(last, excluded.last)"),
+    [SQL_ADVANCE_DUE] = "UPDATE due SET first = ? WHERE expires = ?",
     [SQL_DUE] = "SELECT expires, first, last FROM due WHERE expires <= ? ORDER BY expires LIMIT 1",
-    [SQL_FORGET_DUE] = "DELETE FROM due WHERE expires = ? AND first = ?",
+    [SQL_FORGET_DUE] = "DELETE FROM due WHERE expires = ?",
     [SQL_ADD_NEWS] = "INSERT INTO news(id, at, writer, changes) VALUES(?, ?, ?, ?)",
     [SQL_READ_NEWS] = "SELECT id, changes FROM news WHERE id > ? AND writer <> ? ORDER BY id",
     [SQL_LAST_NEWS] = "SELECT max(id) FROM news",

@@ -122,7 +122,7 @@ static idem_status make(sqlite_store *store, const idem__store_op *op, idem__sto
   store->totals.counts[op->space]++;
   sqlite_group_add(store, op->space, group, 1);
   int64_t id = sqlite3_last_insert_rowid(store->database);
-  sqlite_note_due(store, op->space, expiry(op), id);
+  sqlite_note_due(store, op, expiry(op), id);
   remember(store, op, id, expiry(op), room);
   return IDEM_OK;
 }
@@ -164,7 +164,7 @@ static idem_status change(sqlite_store *store, const idem__store_op *op,
   sqlite_bind(statement, 4, expires);
   sqlite3_bind_int64(statement, 5, record->id);
   remember(store, op, record->id, expires, room);
-  if (expires != record->expires) sqlite_note_due(store, op->space, expires, record->id);
+  if (expires != record->expires) sqlite_note_due(store, op, expires, record->id);
   return sqlite_execute(store, statement) ? IDEM_OK : IDEM_E_SYS;
 }
 
@@ -232,7 +232,7 @@ static void run_touch(sqlite_store *store, sqlite_job *job) {
   sqlite3_stmt *statement = sqlite_use(store, SQL_SET_EXPIRY);
   sqlite_bind(statement, 1, expiry(&job->op));
   sqlite3_bind_int64(statement, 2, record.id);
-  sqlite_note_due(store, job->op.space, expiry(&job->op), record.id);
+  sqlite_note_due(store, &job->op, expiry(&job->op), record.id);
   sqlite_execute(store, statement);
 }
 

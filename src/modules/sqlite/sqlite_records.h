@@ -40,7 +40,7 @@ int64_t sqlite_hash(const sqlite_store *store, idem__store_space space, const vo
 uint64_t sqlite_keep_members(sqlite_store *store, sqlite3_stmt *row, int at);
 
 /* sqlite_expiry.c: when it expires is written; keys have no index for that, and are noted. */
-void sqlite_note_due(sqlite_store *store, idem__store_space space, uint64_t expires, int64_t id);
+void sqlite_note_due(sqlite_store *store, const idem__store_op *op, uint64_t expires, int64_t id);
 /* The record that was found last goes. */
 void sqlite_delete(sqlite_store *store, int64_t id, idem__store_space space, uint64_t size);
 

@@ -343,6 +343,11 @@ static idem_status open_store(const idem__sqlite_opts *opts, idem__store **out, 
   if (!store) return IDEM_E_NOMEM;
   bool opened = sqlite_file_open(store, opts, why, size);
   if (opened) read_totals(store); /* also who only looks needs the secret of hashes */
+  if (opened && store->broken) {
+    snprintf(why, size, "it cannot be read");
+    dispose(store);
+    return IDEM_E_SYS;
+  }
   if (opened && pthread_create(&store->writer, NULL, write_until_end, store) == 0) {
     *out = &store->head;
     return IDEM_OK;

@@ -92,6 +92,7 @@ typedef enum sqlite_statement {
   SQL_ADD_DUE,
   SQL_DUE,
   SQL_FORGET_DUE,
+  SQL_ADVANCE_DUE,
   SQL_ADD_NEWS,
   SQL_READ_NEWS,
   SQL_LAST_NEWS,

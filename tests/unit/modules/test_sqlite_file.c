@@ -142,6 +142,33 @@ static void keys_go_when_their_time_is_over(void **state) {
   idem__store_unref(store);
 }
 
+/* What is made for a day and then given a minute or two, one after another: few rows say when they are due. */
+static void few_rows_say_when_keys_are_due(void **state) {
+  (void)state;
+  idem__store *store = make(0);
+  idem__store_op op = {.verb = IDEM__STORE_PUT, .space = IDEM__STORE_ONCE};
+  for (unsigned i = 0; i < 500; i++) {
+    char name[16];
+    snprintf(name, sizeof name, "k%u", i);
+    op.name = name;
+    op.ttl_ms = 86400000;
+    op.expect = IDEM__STORE_ABSENT;
+    op.expect = ask(store, op, NULL).version;
+    op.ttl_ms = i % 2 ? 60000 : 120000;
+    assert_int_equal(ask(store, op, NULL).status, IDEM_OK);
+    module->pass(store, 10);
+  }
+  assert_in_range(number_of(store, "SELECT count(*) FROM due"), 1, 20);
+  module->pass(store, 130000);
+  for (int i = 0; i < 20; i++) assert_int_equal(get(store, "nobody", NULL).status, IDEM_E_NOTFOUND);
+  op.name = "last"; /* who writes sweeps */
+  op.expect = IDEM__STORE_ABSENT;
+  for (int i = 0; i < 20; i++, op.expect = IDEM__STORE_ANY)
+    assert_int_equal(ask(store, op, NULL).status, IDEM_OK);
+  assert_true(number_of(store, "SELECT count(*) FROM records WHERE space = 4") == 1);
+  idem__store_unref(store);
+}
+
 /* Writes until it is killed and says on a pipe what it was told had happened. */
 static void write_for_ever(const char *path, int pipe) {
   idem__store *store = open_at(path, 0);
@@ -406,6 +433,7 @@ int main(void) {
       cmocka_unit_test(a_full_disk_is_a_full_store),
       cmocka_unit_test(two_names_with_one_hash_are_two_records),
       cmocka_unit_test(keys_go_when_their_time_is_over),
+      cmocka_unit_test(few_rows_say_when_keys_are_due),
       cmocka_unit_test(nothing_that_was_answered_is_lost_with_its_process),
       cmocka_unit_test(a_transaction_larger_than_the_cache_survives_its_process),
       cmocka_unit_test(a_file_is_for_its_owner_alone),
