@@ -13,7 +13,7 @@ function(idem_program name)
   set(lto OFF)
   if(name IN_LIST idem_fast)
     set(lto ${idem_lto})
-    # Nothing links these but the program: machine code in them as well, as libraries have it, would be thrown away.
+    # They are linked by who can read them: machine code in them as well, as libraries have it, would be thrown away.
     if(idem_lto AND CMAKE_C_COMPILER_ID STREQUAL "GNU")
       target_compile_options(${name}-program PRIVATE -fno-fat-lto-objects)
     endif()
