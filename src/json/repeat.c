@@ -66,9 +66,12 @@ static IDEM__INLINE bool is_object(const yyjson_val *val) {
   return (val->tag & YYJSON_TYPE_MASK) == YYJSON_TYPE_OBJ;
 }
 
-/* One of 64. Names of different lengths or first letters mostly have different ones. */
+/* One of 64. Names of different lengths, first or last letters mostly have different ones: those of a namespace have their
+ * beginning in common. */
 static IDEM__INLINE unsigned mark_of(const yyjson_val *key) {
-  return (unsigned)(8 * key_len(key) + (unsigned char)*key->uni.str) & 63;
+  const unsigned char *text = (const unsigned char *)key->uni.str;
+  size_t len = key_len(key);
+  return (unsigned)(5u * text[0] + text[len - (len != 0)] + 11 * len) & 63;
 }
 
 /* Whether two of its names may be the same: most objects need no closer look. *next: where more objects may come. */
