@@ -63,6 +63,8 @@ static const char *try_tls(const call_target *target, const call_trouble *why) {
   if (http_status_of(why) == 400 && contains(why->what, "speaks neither Streamable HTTP"))
     return "does it speak TLS here (https://)? is the path right? MCP servers are often at /mcp; "
            "--profile jsonrpc is for one without MCP";
+  if (http_status_of(why) == 400 && strncasecmp(target->url, "ws:", 3) == 0)
+    return "does it speak TLS here (wss:// of ws://)? --raw shows what was sent and what came back";
   bool silent = contains(why->what, "Empty reply") ||
                 (!why->sent && why->what &&
                  (strcmp(why->what, idem_status_text(IDEM_E_CLOSED)) == 0 ||
