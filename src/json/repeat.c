@@ -74,8 +74,17 @@ static IDEM__INLINE unsigned mark_of(const yyjson_val *key) {
   return (unsigned)(5u * text[0] + text[len - (len != 0)] + 11 * len) & 63;
 }
 
-/* Whether two of its names may be the same: most objects need no closer look. *next: where more objects may come. */
-static IDEM__INLINE bool is_suspect(yyjson_val *object, yyjson_val **next) {
+/* Of two members, as most have. */
+static IDEM__INLINE bool is_suspect_pair(yyjson_val *object, yyjson_val **next) {
+  yyjson_val *first = object + 1, *second = unsafe_yyjson_get_next(first + 1);
+  if (unsafe_yyjson_is_ctn(first + 1))
+    *next = first + 1;
+  else
+    *next = unsafe_yyjson_is_ctn(second + 1) ? second + 1 : second + 2;
+  return key_len(first) == key_len(second) && *first->uni.str == *second->uni.str;
+}
+
+static IDEM__INLINE bool is_suspect_crowd(yyjson_val *object, yyjson_val **next) {
   uint64_t seen = 0;
   yyjson_val *key = object + 1, *inner = NULL;
   const yyjson_val *end = unsafe_yyjson_get_next(object);
@@ -90,6 +99,13 @@ static IDEM__INLINE bool is_suspect(yyjson_val *object, yyjson_val **next) {
   }
   *next = inner ? inner : key;
   return false;
+}
+
+/* Whether two of its names may be the same: most objects need no closer look. *next: where more objects may come. */
+static IDEM__INLINE bool is_suspect(yyjson_val *object, yyjson_val **next) {
+  size_t count = unsafe_yyjson_get_len(object);
+  if (count < 2) return false;
+  return count == 2 ? is_suspect_pair(object, next) : is_suspect_crowd(object, next);
 }
 
 static idem_status mark_object(const yyjson_doc *doc, yyjson_val *object) {
