@@ -10,6 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
+/* One that is renewed, with room for a machine that stands still for two seconds. */
+#define LEASE_MS 4000
+#define LEASE "4000"
+
 /* `append` leaves a line for each run; `wait` ends when there is a file of that name. */
 static const char config[] =
     "{\"concurrency\":2,\"tools\":{"
@@ -252,6 +256,38 @@ static void a_call_that_waits_for_the_store_is_run_as_it_began(void **state) {
   child_remove_folder(self.files.folder);
 }
 
+/* For longer than a lease, nobody has a word to say. */
+static void expect_silence(int fd) {
+  struct pollfd early = {.fd = fd, .events = POLLIN};
+  assert_int_equal(poll(&early, 1, LEASE_MS * 3 / 2), 0);
+}
+
+/* Its lease is of a few seconds: to whoever waits it is alive, while it serves and while it goes. */
+static void a_process_renews_its_lease_until_it_has_ended(void **state) {
+  world self;
+  char path[300];
+  (void)state;
+  set_up(&self);
+  serving_file(&self.files, "stays.py", stays);
+  serving_path(&self.files, "idem.json", path, sizeof path);
+  node one = node_serve(path, self.store, "--lease-ms", LEASE, "--grace-ms", "600000", NULL);
+  node other = start(&self);
+  int running = send_call(&one, "stays", "k");
+  serving_await_runs(&self.files, 1);
+  int waiting = send_call(&other, "stays", "k");
+  expect_silence(waiting);
+  kill(one.server.pid, SIGTERM);
+  child_line_with(one.server.err, "shutting down gracefully");
+  expect_silence(waiting);
+  serving_file(&self.files, "go", "");
+  expect_in(node_rest(running), "stayed");
+  expect_in(node_rest(waiting), "stayed");
+  assert_int_equal(runs(&self), 1);
+  assert_int_equal(child_end(&one.server), 0);
+  node_stop(&other, SIGTERM);
+  child_remove_folder(self.files.folder);
+}
+
 static void what_a_program_that_stays_ran_when_its_server_stopped_is_unknown(void **state) {
   world self;
   (void)state;
@@ -328,6 +364,7 @@ int main(void) {
       cmocka_unit_test(what_a_stopped_process_ran_without_a_key_is_told),
       cmocka_unit_test(a_call_whose_connection_is_gone_has_the_grace),
       cmocka_unit_test(a_call_that_waits_for_the_store_is_run_as_it_began),
+      cmocka_unit_test(a_process_renews_its_lease_until_it_has_ended),
       cmocka_unit_test(a_call_without_a_connection_has_no_more_than_the_grace),
       cmocka_unit_test(what_a_program_that_stays_ran_when_its_server_stopped_is_unknown),
       cmocka_unit_test(a_program_that_stays_has_the_grace_for_its_calls),
