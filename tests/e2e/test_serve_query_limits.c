@@ -3,16 +3,20 @@
 #include "serving.h"
 
 #include <dirent.h>
+#include <poll.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char program[] = IDEM_BIN_DIR "/idem";
 
 #define PAIRS 6000
 #define PAIRS_A_CALL 200
 #define SOON_CPU_MS 4000 /* on a slow machine; SQLite's own take much longer */
+#define SOON_MS 20000    /* on one that stands still at times; what takes longer hangs */
+#define LOOP_CPU_MS 80   /* to take a call, try it and answer; the long ones take more */
 #define WIDE_ROWS "200000"
 #define ON_LOOP 100
 
@@ -255,14 +259,34 @@ static const char *call_and_ping(const char *tool, const char *arguments, bool *
   return answer;
 }
 
-/* What ends at the deadline leaves the loop free until then. */
+/* What the loop's own thread has had of a processor. */
+static uint64_t loop_cpu_ms(void) {
+  char path[64];
+  unsigned long user, system;
+  snprintf(path, sizeof path, "/proc/%ld/task/%ld/stat", (long)self.server.pid,
+           (long)self.server.pid);
+  FILE *file = fopen(path, "r");
+  assert_non_null(file);
+  int got = fscanf(file, "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user,
+                   &system);
+  fclose(file);
+  assert_int_equal(got, 2);
+  return (user + system) * 1000u / (uint64_t)sysconf(_SC_CLK_TCK);
+}
+
+/* Whatever it comes to, the loop is free; and what ends at the deadline does not keep others from their answers. */
 static const char *call_soon(const char *tool, const char *arguments) {
   bool loop_is_free;
-  uint64_t before = child_cpu_ms(self.server.pid);
+  uint64_t before = child_cpu_ms(self.server.pid), of_loop = loop_cpu_ms(), began = child_now_ms();
   const char *answer = call_and_ping(tool, arguments, &loop_is_free);
+  unsigned waited = (unsigned)(child_now_ms() - began);
   unsigned took = (unsigned)(child_cpu_ms(self.server.pid) - before);
-  print_message("%s: %u ms of a processor\n", tool, took);
-  if (took > SOON_CPU_MS) fail_msg("%s took %u ms of a processor", tool, took);
+  of_loop = loop_cpu_ms() - of_loop;
+  print_message("%s: %u ms of a processor, %u of them on the loop, in %u ms\n", tool, took,
+                (unsigned)of_loop, waited);
+  assert_in_range(took, 0, SOON_CPU_MS);
+  assert_in_range(of_loop, 0, LOOP_CPU_MS);
+  assert_in_range(waited, 0, SOON_MS);
   if (strstr(answer, "took longer than")) assert_true(loop_is_free);
   return answer;
 }
@@ -311,11 +335,12 @@ static void counting_a_table_is_interrupted(void **state) {
   assert_true(took < whole / 2);
 }
 
-/* How often threads other than the loop's have gone to sleep, or had to let others run before they could: at
- * least once for nearly each piece of work they did. */
-static long pauses_of_threads(void) {
-  char path[64], line[128];
+/* How often threads other than the loop's have gone to sleep, or had to let others run before they could; *asleep: all
+ * of them sleep now. */
+static long look_at_threads(bool *asleep) {
+  char path[64], line[128], kind;
   long sum = 0, count;
+  *asleep = true;
   snprintf(path, sizeof path, "/proc/%ld/task", (long)self.server.pid);
   DIR *threads = opendir(path);
   assert_non_null(threads);
@@ -324,28 +349,45 @@ static long pauses_of_threads(void) {
     snprintf(path, sizeof path, "/proc/%ld/task/%.16s/status", (long)self.server.pid,
              entry->d_name);
     FILE *status = fopen(path, "r");
-    while (status && fgets(line, sizeof line, status))
+    while (status && fgets(line, sizeof line, status)) {
+      if (sscanf(line, "State: %c", &kind) == 1 && kind != 'S') *asleep = false;
       if (sscanf(line, "voluntary_ctxt_switches: %ld", &count) == 1 ||
           sscanf(line, "nonvoluntary_ctxt_switches: %ld", &count) == 1)
         sum += count;
+    }
     if (status) fclose(status);
   }
   closedir(threads);
   return sum;
 }
 
+/* When they all sleep: whoever works from then to the next time has paused in between. */
+static long pauses_of_threads(void) {
+  uint64_t until = child_now_ms() + 60000;
+  bool asleep;
+  long sum = look_at_threads(&asleep);
+  for (; !asleep; sum = look_at_threads(&asleep)) {
+    assert_true(child_now_ms() < until);
+    poll(NULL, 0, 1);
+  }
+  return sum;
+}
+
 static long pauses_for(const char *tool, const char *arguments) {
   for (int i = 0; i < 5; i++) serving_call(&self, tool, arguments); /* it is known to be quick */
-  long before = pauses_of_threads();
-  for (int i = 0; i < ON_LOOP; i++) serving_call(&self, tool, arguments);
-  return pauses_of_threads() - before;
+  long before = pauses_of_threads(), after = before;
+  for (int i = 0; i < ON_LOOP; i++) {
+    serving_call(&self, tool, arguments);
+    after = pauses_of_threads();
+  }
+  return after - before;
 }
 
 static void a_query_that_binds_text_does_not_run_on_the_loop(void **state) {
   (void)state;
   long number = pauses_for("numbered", "{\"n\":1}"), text = pauses_for("brief", "{\"p\":\"a\"}");
   print_message("threads paused %ld times for a number, %ld times for a text\n", number, text);
-  assert_true(text >= ON_LOOP * 3 / 4);
+  assert_true(text >= ON_LOOP - 5); /* a few may have been woken on their way to sleep */
   assert_true(number < ON_LOOP / 2);
 }
 
