@@ -107,6 +107,10 @@ static idem__once_refusal why_full(const idem__store_answer *answer) {
   }
 }
 
+static idem__once_refusal why_silent(const idem__store_answer *answer) {
+  return answer->status == IDEM_E_NOMEM ? IDEM__ONCE_MEMORY : IDEM__ONCE_UNAVAILABLE;
+}
+
 static void on_taken(const idem__store_answer *answer, void *user) {
   idem__once *once = user;
   switch (answer->status) {
@@ -121,7 +125,7 @@ static void on_taken(const idem__store_answer *answer, void *user) {
   case IDEM_E_STATE: idem__once_look(once); return;
   case IDEM_E_NOTFOUND: take_gone(once); return;
   case IDEM_E_LIMIT: idem__once_settle(once, IDEM__ONCE_REFUSED, why_full(answer)); return;
-  case IDEM_E_NOMEM: idem__once_settle(once, IDEM__ONCE_REFUSED, IDEM__ONCE_UNAVAILABLE); return;
+  case IDEM_E_NOMEM: idem__once_settle(once, IDEM__ONCE_REFUSED, IDEM__ONCE_MEMORY); return;
   default: break;
   }
   if (idem__store_did_not(answer))
@@ -138,7 +142,7 @@ static void replay(idem__once *once, const idem__once_record *record) {
   if (once->outcome)
     idem__once_settle(once, IDEM__ONCE_REPLAY, 0);
   else
-    idem__once_settle(once, IDEM__ONCE_REFUSED, IDEM__ONCE_UNAVAILABLE);
+    idem__once_settle(once, IDEM__ONCE_REFUSED, IDEM__ONCE_MEMORY);
 }
 
 static void on_marked(const idem__store_answer *answer, void *user) {
@@ -182,7 +186,7 @@ static void on_node(const idem__store_answer *answer, void *user) {
   if (answer->status == IDEM_OK) {
     if (!wait_elsewhere(once)) idem__once_settle(once, IDEM__ONCE_AGAIN, 0);
   } else if (answer->status != IDEM_E_NOTFOUND) {
-    idem__once_settle(once, IDEM__ONCE_REFUSED, IDEM__ONCE_UNAVAILABLE);
+    idem__once_settle(once, IDEM__ONCE_REFUSED, why_silent(answer));
   } else {
     judge_orphan(once);
   }
@@ -231,7 +235,7 @@ static void on_looked(const idem__store_answer *answer, void *user) {
   else if (answer->status == IDEM_OK && idem__once_record_read(answer->bytes, answer->len, &record))
     judge(once, &record);
   else
-    idem__once_settle(once, IDEM__ONCE_REFUSED, IDEM__ONCE_UNAVAILABLE);
+    idem__once_settle(once, IDEM__ONCE_REFUSED, why_silent(answer));
 }
 
 void idem__once_look(idem__once *once) {
@@ -240,5 +244,5 @@ void idem__once_look(idem__once *once) {
   if (once->tries++ < TRIES_MAX)
     idem__store_submit(once->server->store, once->worker->store_queue, &op, NULL);
   else
-    idem__once_settle(once, IDEM__ONCE_REFUSED, IDEM__ONCE_UNAVAILABLE);
+    idem__once_settle(once, IDEM__ONCE_REFUSED, IDEM__ONCE_BUSY);
 }

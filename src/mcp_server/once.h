@@ -87,14 +87,18 @@ void idem__once_forget_marked(idem__mcp_worker *worker);
 
 /* Why a call with a key is not run and has no answer to be given. */
 typedef enum idem__once_refusal {
-  IDEM__ONCE_OTHER,      /* the key was used with other arguments */
-  IDEM__ONCE_TASK,       /* it became a task, which the caller cannot follow */
-  IDEM__ONCE_LOST,       /* outcome-unknown */
-  IDEM__ONCE_FORGOTTEN,  /* ... since the keys it was asked with are gone */
-  IDEM__ONCE_TOO_LARGE,  /* answer-not-kept */
-  IDEM__ONCE_FULL,       /* too-many-keys */
-  IDEM__ONCE_SHARE,      /* too-many-keys-of-caller */
-  IDEM__ONCE_UNAVAILABLE /* the store does not say */
+  IDEM__ONCE_OTHER,       /* the key was used with other arguments */
+  IDEM__ONCE_TASK,        /* it became a task, which the caller cannot follow */
+  IDEM__ONCE_LOST,        /* outcome-unknown */
+  IDEM__ONCE_FORGOTTEN,   /* ... since the keys it was asked with are gone */
+  IDEM__ONCE_TOO_LARGE,   /* answer-not-kept */
+  IDEM__ONCE_FULL,        /* too-many-keys */
+  IDEM__ONCE_SHARE,       /* too-many-keys-of-caller */
+  IDEM__ONCE_UNAVAILABLE, /* the store does not say */
+  IDEM__ONCE_GOING,       /* ... or this server goes; the reason is the same, its words are not */
+  IDEM__ONCE_MEMORY,      /* ... or there is no memory for it */
+  IDEM__ONCE_BUSY,        /* ... or others took the key and let go of it each time that we looked */
+  IDEM__ONCE_BROKEN       /* ... or it was broken off, and may be made again */
 } idem__once_refusal;
 void idem__once_refuse(idem__context *context, idem__once_refusal why);
 

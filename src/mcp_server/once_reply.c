@@ -239,6 +239,15 @@ void idem__once_refuse(idem__context *context, idem__once_refusal why) {
                             "Too many idempotency keys of this caller are kept: try again later"},
       [IDEM__ONCE_UNAVAILABLE] = {503, IDEM_RPC_INTERNAL_ERROR, "{\"reason\":\"unavailable\"}",
                                   "Internal error: " IDEM__UNAVAILABLE_CAUSE},
+      [IDEM__ONCE_GOING] = {503, IDEM_RPC_INTERNAL_ERROR, "{\"reason\":\"unavailable\"}",
+                            "Internal error: the server is going: try again in a moment"},
+      [IDEM__ONCE_MEMORY] = {503, IDEM_RPC_INTERNAL_ERROR, "{\"reason\":\"unavailable\"}",
+                             "Internal error: there is no memory for it: try again in a moment"},
+      [IDEM__ONCE_BUSY] = {503, IDEM_RPC_INTERNAL_ERROR, "{\"reason\":\"unavailable\"}",
+                           "Internal error: others take this idempotency key and let go of it: try "
+                           "again in a moment"},
+      [IDEM__ONCE_BROKEN] = {503, IDEM_RPC_INTERNAL_ERROR, "{\"reason\":\"unavailable\"}",
+                             "Internal error: this call was broken off, and may be made again"},
   };
   char text[IDEM__CAUSE];
   if (why == IDEM__ONCE_SHARE) /* what a caller did, and no fault of ours */

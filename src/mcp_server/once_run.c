@@ -54,12 +54,18 @@ static void tell_runner(idem__once *once) {
     idem_request_drop(context->request);
 }
 
+/* It may be made again, and is not made here. */
+static idem__once_refusal why_again(const idem__once *once) {
+  if (!is_over(once)) return IDEM__ONCE_UNAVAILABLE;
+  return once->ending ? IDEM__ONCE_GOING : IDEM__ONCE_BROKEN;
+}
+
 idem__once_refusal idem__once_why_none(const idem__once *once) {
   if (once->doubtful || (once->outcome && !is_over(once)) || must_not_be_told(once))
     return IDEM__ONCE_UNAVAILABLE;
-  if (once->unmet) return IDEM__ONCE_UNAVAILABLE;
+  if (once->unmet) return why_again(once);
   if (!once->broken) return IDEM__ONCE_TOO_LARGE;
-  return may_run_again(once) ? IDEM__ONCE_UNAVAILABLE : IDEM__ONCE_LOST;
+  return may_run_again(once) ? why_again(once) : IDEM__ONCE_LOST;
 }
 
 /* Who waited for what was broken off begins anew where that may be, unless this worker goes; so does who waited with one that lacked something. */

@@ -191,7 +191,7 @@ static void leave_elsewhere(idem__once *once) {
   idem__once_lock(once->server);
   bool withdrawn = idem__once_withdraw(once, &gone);
   idem__once_unlock(once->server);
-  idem__once_settle(once, IDEM__ONCE_REFUSED, IDEM__ONCE_UNAVAILABLE);
+  idem__once_settle(once, IDEM__ONCE_REFUSED, IDEM__ONCE_GOING);
   if (withdrawn) idem__once_went(&gone);
 }
 

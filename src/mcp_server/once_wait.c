@@ -162,7 +162,7 @@ static bool join(idem__once_caller *caller, bool *first) {
   *first = once == NULL;
   if (!once) once = new_once(caller);
   caller->verdict = IDEM__ONCE_REFUSED;
-  caller->refusal = IDEM__ONCE_UNAVAILABLE;
+  caller->refusal = IDEM__ONCE_MEMORY;
   if (!once) return false;
   if (once->judged && !same_digest(once, caller)) {
     caller->refusal = IDEM__ONCE_OTHER;

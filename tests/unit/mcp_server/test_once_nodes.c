@@ -451,10 +451,24 @@ static void what_a_server_that_ends_had_not_begun_runs_elsewhere(void **state) {
   close_pair(&self, 1);
 }
 
+/* What its operator reads is no fault of the store. */
+static void who_waits_at_a_server_that_ends_hears_that_it_goes(void **state) {
+  pair self;
+  (void)state;
+  begin_at_both(&self, run_keep);
+  idem__once_forget_worker(self.server[1]->own_worker);
+  const char *told = mcp_peer_more(&self.peer[1]);
+  expect_in(told, "\"reason\":\"unavailable\"");
+  expect_in(told, "the server is going");
+  idem_tool_text(self.state[0].kept, "from there", 10);
+  close_pair(&self, 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_a_server_that_ends_breaks_off_is_unknown),
       cmocka_unit_test(what_a_server_that_ends_had_not_begun_runs_elsewhere),
+      cmocka_unit_test(who_waits_at_a_server_that_ends_hears_that_it_goes),
       cmocka_unit_test(a_key_holds_for_all_who_share_the_store),
       cmocka_unit_test(who_comes_elsewhere_while_it_runs_gets_its_answer),
       cmocka_unit_test(who_cancels_takes_nothing_from_who_waits_elsewhere),

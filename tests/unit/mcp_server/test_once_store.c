@@ -113,9 +113,26 @@ static void a_store_that_does_not_answer_refuses_calls_with_keys_alone(void **st
   later_store_fail(self.store, IDEM_E_TIMEOUT);
   mcp_peer_ask(&self.peer, "tools/call", KEYED("t"));
   pump(&self);
-  expect_in(mcp_peer_more(&self.peer), "\"reason\":\"unavailable\"");
+  const char *told = mcp_peer_more(&self.peer);
+  expect_in(told, "\"reason\":\"unavailable\"");
+  expect_in(told, "the store does not answer");
   mcp_peer_expect_part(&self.peer, "tools/call", UNKEYED("t"), "\"ran\"");
   assert_int_equal(self.tool.runs, 1);
+  close_node(&self);
+}
+
+static void what_has_no_memory_does_not_blame_the_store(void **state) {
+  node self;
+  (void)state;
+  open_node(&self, later(in_memory()), run_count);
+  pump(&self);
+  later_store_fail(self.store, IDEM_E_NOMEM);
+  mcp_peer_ask(&self.peer, "tools/call", KEYED("t"));
+  pump(&self);
+  const char *told = mcp_peer_more(&self.peer);
+  expect_in(told, "\"reason\":\"unavailable\"");
+  expect_in(told, "there is no memory for it");
+  assert_int_equal(self.tool.runs, 0);
   close_node(&self);
 }
 
@@ -256,6 +273,7 @@ int main(void) {
       cmocka_unit_test(what_a_store_without_room_did_not_take_is_told_when_it_has),
       cmocka_unit_test(a_call_that_got_its_key_has_its_answer_kept_in_a_full_store),
       cmocka_unit_test(a_store_that_does_not_answer_refuses_calls_with_keys_alone),
+      cmocka_unit_test(what_has_no_memory_does_not_blame_the_store),
       cmocka_unit_test(a_key_that_may_be_ours_is_given_back),
       cmocka_unit_test(a_key_that_could_not_be_given_back_runs_later),
       cmocka_unit_test(a_key_that_the_store_was_never_asked_for_is_in_no_doubt),
