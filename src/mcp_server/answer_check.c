@@ -62,6 +62,11 @@ static bool has_tools(yyjson_val *content) {
   return is_of_tools(content);
 }
 
+/* A contract that does not say is of a version before, which may have offered some. */
+static bool forbids_tools(yyjson_val *contract) {
+  return yyjson_is_false(yyjson_obj_get(yyjson_obj_get(contract, "params"), "tools"));
+}
+
 /* Several blocks and tools came with 2025-11-25; a model uses the tools that it was offered. */
 static bool sampled_fits(idem__mcp_worker *worker, const idem__revision *revision,
                          yyjson_val *contract, yyjson_val *answer, char *why, size_t why_len) {
@@ -70,7 +75,7 @@ static bool sampled_fits(idem__mcp_worker *worker, const idem__revision *revisio
   if (!idem__ask_rule_holds(worker, IDEM__RULE_SAMPLED_ANSWER, answer, why, why_len)) return false;
   if (!idem__revision_has(revision, IDEM__F_SAMPLING_TOOLS) && (several || tools))
     return refuse(why, why_len, "result.content: expected one block without tools");
-  if (tools && !idem__sampling_offers_tools(yyjson_obj_get(contract, "params")))
+  if (tools && forbids_tools(contract))
     return refuse(why, why_len, "result.content: expected no use of tools, since none were sent");
   return true;
 }

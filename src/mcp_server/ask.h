@@ -39,8 +39,6 @@ void idem__ask_write_params(const idem__context *context, const idem_ask *ask,
 void idem__ask_write(const idem__context *context, const idem_ask *ask, idem__writer *writer);
 void idem__ask_write_contract(const idem__context *context, const idem_ask *ask,
                               idem__writer *writer);
-/* May an answer to a question with these params, whole or a contract's, use tools? */
-bool idem__sampling_offers_tools(yyjson_val *params);
 
 /* Is this an answer to a question with this contract, in this revision? */
 bool idem__answer_fits(idem__mcp_worker *worker, const idem__revision *revision,

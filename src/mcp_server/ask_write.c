@@ -168,10 +168,10 @@ static void write_sampling(const idem__context *context, const idem_ask *ask,
     write_old_sampling(params, writer);
 }
 
-bool idem__sampling_offers_tools(yyjson_val *params) {
+static bool offers_tools(yyjson_val *params) {
   yyjson_val *tools = yyjson_obj_get(params, "tools");
   yyjson_val *mode = yyjson_obj_get(yyjson_obj_get(params, "toolChoice"), "mode");
-  return (yyjson_is_true(tools) || yyjson_arr_size(tools)) && !yyjson_equals_str(mode, "none");
+  return yyjson_arr_size(tools) && !yyjson_equals_str(mode, "none");
 }
 
 /* ---------------------------------------------------------------------- all */
@@ -204,9 +204,9 @@ void idem__ask_write_contract(const idem__context *context, const idem_ask *ask,
     write_schema(context, ask, writer);
     idem__write_object_end(writer);
   }
-  if (ask->kind == IDEM_ASK_SAMPLING &&
-      idem__sampling_offers_tools(parse(context, ask->params, writer))) {
-    idem__write_member_raw(writer, "params", "{\"tools\":true}");
+  if (ask->kind == IDEM_ASK_SAMPLING) {
+    bool tools = offers_tools(parse(context, ask->params, writer));
+    idem__write_member_raw(writer, "params", tools ? "{\"tools\":true}" : "{\"tools\":false}");
   }
   idem__write_object_end(writer);
 }
