@@ -166,6 +166,11 @@ static bool run_sql(const sqlite_store *store, const char *sql, char *why, size_
   return fail(store, "the store's file cannot be used", why, size);
 }
 
+static const char not_ours[] = "the file is not a store of idem";
+static const char another_version[] =
+    "the file is not a store of this version of idem: move it away, and a new one is made; the "
+    "keys in it are forgotten then, and what is asked again with one of them runs again";
+
 /* Two processes may open a new file at once: who comes second finds the tables there. */
 static bool make_tables(const sqlite_store *store, char *why, size_t size) {
   if (!run_sql(store, "BEGIN IMMEDIATE", why, size)) return false;
@@ -174,7 +179,7 @@ static bool make_tables(const sqlite_store *store, char *why, size_t size) {
   int64_t format = ask_number(store->database, "PRAGMA user_version");
   if (tables != 0 && (whose != APPLICATION || format != FORMAT[0] - '0')) {
     run_sql(store, "ROLLBACK", why, size);
-    snprintf(why, size, "the file is not a store of this version of idem");
+    snprintf(why, size, "%s", whose == APPLICATION ? another_version : not_ours);
     return false;
   }
   if (tables == 0 && !run_sql(store, schema, why, size)) return false;

@@ -324,7 +324,7 @@ static void what_is_no_store_is_refused_with_the_reason(void **state) {
   sqlite3_exec(database, "CREATE TABLE mine(x)", NULL, NULL, NULL);
   sqlite3_close(database);
   assert_int_equal(chmod(path, 0600), 0);
-  expect_refused(path, "not a store of this version");
+  expect_refused(path, "not a store of idem");
   name_file(path);
   idem__store_unref(open_at(path, 0));
   assert_int_equal(sqlite3_open(path, &database), SQLITE_OK);
@@ -332,6 +332,8 @@ static void what_is_no_store_is_refused_with_the_reason(void **state) {
                NULL); /* one that was never released */
   sqlite3_close(database);
   expect_refused(path, "not a store of this version");
+  expect_refused(path, "move it away");
+  expect_refused(path, "keys in it are forgotten");
   name_file(path);
   FILE *file = fopen(path, "w");
   fputs("this is not a database, but long enough to be looked at as if it were one", file);
