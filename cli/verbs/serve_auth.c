@@ -133,7 +133,8 @@ void serve_auth_warn(const serve_options *self, idem_log *log) {
   if (!self->token_file) return;
   snprintf(why, sizeof why, "--token-file %.200s has mode %03o: chmod 600", self->token_file,
            self->token_mode);
-  if (self->token_mode & 07u) warn(log, "every user of this machine can read the tokens", why);
+  if (self->token_mode & 04u) warn(log, "every user of this machine can read the tokens", why);
+  if (self->token_mode & 02u) warn(log, "every user of this machine can write the tokens", why);
   snprintf(why, sizeof why,
            "--token-file %.200s has one of %zu bytes; %zu at least are hard to guess, such as "
            "openssl rand -hex 16 prints",
