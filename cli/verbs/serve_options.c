@@ -27,10 +27,19 @@ static bool refuse(const char *what, const char *about) {
   return false;
 }
 
+/* How much of a value may be shown: a store's has a password behind its scheme, perhaps. */
+static int shown_of(const serve_flag *one, const char *value) {
+  size_t scheme = strcspn(value, ":@");
+  if (strcmp(one->name, "--store") != 0 || !value[scheme]) return 300;
+  return value[scheme] == ':' && scheme < 16 ? (int)(scheme + strspn(value + scheme, ":/")) : 0;
+}
+
 /* Says which value it was and why, or what a value looks like. */
 static bool refuse_value(const serve_options *self, const serve_flag *one, const char *value) {
   char what[512];
-  snprintf(what, sizeof what, "%s %.300s", one->name, value);
+  int shown = shown_of(one, value);
+  snprintf(what, sizeof what, "%s %.*s%s", one->name, shown, value,
+           (size_t)shown < strlen(value) ? "..." : "");
   char form[128];
   snprintf(form, sizeof form, "this flag wants %s", one->value);
   return refuse(what, self->why ? self->why : form);
