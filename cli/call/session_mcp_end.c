@@ -48,7 +48,7 @@ void session_end_by_trouble(call_session *self, const idem_mcp_trouble *trouble)
 
 static void end_by_error(call_session *self, const idem_mcp_result *result,
                          const call_refusal *refusal) {
-  int code = trouble_remote(result);
+  int code = trouble_remote(result, idem_mcp_client_keys(self->client) != NULL);
   if (session_is_refused(result->http_status)) trouble_login(&self->target, refusal);
   session_doubt_memory(self, result);
   session_end(self, code);
@@ -70,10 +70,16 @@ static void end_by_failure(call_session *self, const idem_mcp_result *result,
                       .fate = result->fate,
                       .sent = true,
                       .key = result->key,
+                      .keys = idem_mcp_client_keys(self->client) != NULL,
                       .repeats = result->repeats,
                       .login = *refusal};
   session_end(self, trouble_tell(&self->target, &why));
   free(message);
+}
+
+/* A server that knows no keys would make the call once more. */
+static bool may_ask_by_key(const call_session *self, const idem_mcp_result *result) {
+  return result->key && result->fate == IDEM_MCP_UNKNOWN && idem_mcp_client_keys(self->client);
 }
 
 void session_end_by_result(call_session *self, const idem_mcp_result *result) {
@@ -82,7 +88,10 @@ void session_end_by_result(call_session *self, const idem_mcp_result *result) {
   call_refusal refusal = refusal_of(self, result->http_status, flags, sizeof flags);
   progress_clear(&self->progress);
   if (self->interrupts || self->late) {
-    if (result->key) call_say("ask what became of it with --key %s", result->key);
+    if (may_ask_by_key(self, result))
+      call_say("ask what became of it with --key %s", result->key);
+    else if (result->fate == IDEM_MCP_NOT_SENT)
+      call_say("it was not sent: nothing happened there");
     session_end(self, CALL_GIVEN_UP); /* it was said already */
   } else if (result->status == IDEM_E_REMOTE) {
     end_by_error(self, result, &refusal);

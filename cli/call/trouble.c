@@ -275,7 +275,7 @@ int trouble_tell(const call_target *target, const call_trouble *why) {
   if (why->stray_len)
     trouble_row(target->argv ? "stdout" : "it said", why->stray, why->stray_len, 300);
   if (fate) trouble_row("call", fate, strlen(fate), 200);
-  if (fate && why->key) put_key(why->key, why->repeats, why->fate == IDEM_MCP_UNKNOWN);
+  if (fate && why->key) put_key(why->key, why->repeats, why->keys && why->fate == IDEM_MCP_UNKNOWN);
   if (try) trouble_row("try", try, strlen(try), 300);
   if (is_about_login(target, why) && why->status != IDEM_E_CANCELLED)
     trouble_login(target, &(call_refusal){.http_status = http_status_of(why),
@@ -292,7 +292,7 @@ static int outcome_unknown(const idem_mcp_result *result) {
   return CALL_OUTCOME_UNKNOWN;
 }
 
-int trouble_remote(const idem_mcp_result *result) {
+int trouble_remote(const idem_mcp_result *result, bool keys) {
   static const char try_sampling[] = "--sampling COMMAND names a program that answers for a model";
   text line = {.data = NULL};
   text_printf(&line, "the server answered with error %lld: ", (long long)result->code);
@@ -306,6 +306,6 @@ int trouble_remote(const idem_mcp_result *result) {
     trouble_row("try", try_sampling, strlen(try_sampling), 100);
   text_free(&line);
   if (result->fate == IDEM_MCP_OUTCOME_UNKNOWN) return outcome_unknown(result);
-  if (result->fate == IDEM_MCP_UNKNOWN && result->key) put_key(result->key, result->repeats, true);
+  if (result->fate == IDEM_MCP_UNKNOWN && result->key) put_key(result->key, result->repeats, keys);
   return CALL_REFUSED;
 }

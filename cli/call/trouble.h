@@ -33,14 +33,15 @@ typedef struct call_trouble {
   idem_mcp_fate fate;
   bool sent;          /* `fate` is known */
   const char *key;    /* which the call carried; NULL: none */
+  bool keys;          /* the server knows keys: asked again with this one it runs nothing twice */
   unsigned repeats;   /* how often it was asked again */
   call_refusal login; /* of 401 and 403 */
 } call_trouble;
 
 /* The first line, then what is known. Returns the exit status. */
 int trouble_tell(const call_target *target, const call_trouble *why);
-/* An error that the server answered with. Returns CALL_REFUSED, or CALL_OUTCOME_UNKNOWN. */
-int trouble_remote(const idem_mcp_result *result);
+/* An error that the server answered with, which knows keys or does not. Returns CALL_REFUSED, or CALL_OUTCOME_UNKNOWN. */
+int trouble_remote(const idem_mcp_result *result, bool keys);
 
 /* What it lacks, and what to type then: rows behind a refusal with 401 or 403. */
 void trouble_login(const call_target *target, const call_refusal *refusal);
