@@ -325,9 +325,19 @@ static bool messages_have_bytes(yyjson_val *messages) {
   return false;
 }
 
-static bool is_empty_text(yyjson_val *content) {
-  if (yyjson_is_arr(content)) return yyjson_arr_size(content) == 0;
-  return is_type(content, "text") && yyjson_equals_str(yyjson_obj_get(content, "text"), "");
+static bool is_empty_text(yyjson_val *block) {
+  return is_type(block, "text") && yyjson_equals_str(yyjson_obj_get(block, "text"), "");
+}
+
+/* Nothing of it is shown: who says it needs a line end of its own. */
+static bool is_empty(yyjson_val *content) {
+  yyjson_arr_iter at;
+  yyjson_val *block;
+  if (!yyjson_is_arr(content)) return is_empty_text(content);
+  yyjson_arr_iter_init(content, &at);
+  while ((block = yyjson_arr_iter_next(&at)))
+    if (!is_empty_text(block)) return false;
+  return true;
 }
 
 void print_prompt(call_printer *self, yyjson_val *result) {
@@ -343,7 +353,7 @@ void print_prompt(call_printer *self, yyjson_val *result) {
     const char *role = member_text(one, "role", &len);
     yyjson_val *content = yyjson_obj_get(one, "content");
     if (role) text_show_line(self->out, role, len, 40);
-    fputs(is_empty_text(content) ? ":\n" : ": ", self->out);
+    fputs(is_empty(content) ? ":\n" : ": ", self->out);
     if (yyjson_is_arr(content))
       put_blocks(self, content);
     else

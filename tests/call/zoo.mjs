@@ -11,11 +11,15 @@ const tool = (name, inputSchema = { type: "object" }) => ({ name, description: `
 function result(message) {
   switch (message.method) {
     case "initialize":
-      return { protocolVersion: "2025-11-25", capabilities: { tools: {} }, serverInfo: { name: `zoo${kind === "escapes" ? evil : ""}`, version: "1" } };
+      return { protocolVersion: "2025-11-25", capabilities: { tools: {}, prompts: {} }, serverInfo: { name: `zoo${kind === "escapes" ? evil : ""}`, version: "1" } };
     case "tools/list":
       if (kind === "endless-pages") return { tools: [tool(`t${Math.random()}`)], nextCursor: `${Math.random()}` };
       if (kind === "output-bomb") return { tools: [{ ...tool("go"), outputSchema: { type: "object", properties: { a: { pattern: "^(a+)+$", $ref: "#/properties/a" } }, $defs: { x: { $ref: "https://evil.example/x" } } } }] };
       return { tools: [tool("go"), tool("bomb", bomb()), ...(kind === "escapes" ? [tool("gone\x1bc")] : [])] };
+    case "prompts/list":
+      return { prompts: [{ name: "p" }] };
+    case "prompts/get":
+      return { messages: [{ role: "user", content: [{ type: "text", text: "" }, { type: "text", text: "" }] }, { role: "assistant", content: { type: "text", text: "well" } }] };
     case "tools/call":
       if (kind === "output-bomb") return { content: [{ type: "text", text: "well" }], structuredContent: { a: "a".repeat(5000) + "!" } };
       if (kind === "many-files") return { content: Array(2000).fill({ type: "image", mimeType: "image/png", data: "AAAA" }) };

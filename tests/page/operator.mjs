@@ -247,7 +247,7 @@ console.log('ok: and another is answered when one has ended');
 await tabs[1].evaluate(() => { location.hash = '#/traffic?filter=id:41'; });
 await until('every tab has the traffic, also what was before it came', async () => (await rows(tabs[1]).count()) === 2 || tabs[1].textContent('main'));
 for (const tab of tabs.slice(0, 2)) await tab.evaluate(() => { location.hash = '#/metrics'; });
-const samples = (tab) => tab.locator('.series').first().evaluate((line) => line.getAttribute('d').match(/[ML]/g).length);
+const samples = (tab) => tab.locator('.series').first().evaluate((line) => line.getAttribute('d').match(/,/g).length);
 await until('and the numbers of the hour', async () => {
   const [first, second] = [await samples(tabs[0]), await samples(tabs[1])];
   return (first > 1 && first === second) || [first, second];
