@@ -12,19 +12,7 @@ typedef struct idem__mcp_serving {
   const idem_http_request *request; /* while the message is being taken in */
   struct idem__mcp_left *left; /* of it, for elements of a batch in other turns; NULL: nothing */
   idem__http_session *session; /* counted; NULL: none */
-  bool new_session;            /* its id goes into the answer's head */
-  bool has_session_header;
-  bool modern;      /* its header says so, as it must */
-  bool bad_version; /* its header names a revision that is not served */
-  bool replayed;    /* its answer was given before: see once.h of src/mcp_server */
-  bool owner_gone;  /* the process that asked what it answers has ended */
-  bool numbered;    /* an event that its client can come back after was sent */
-  bool answered;    /* its stream's last event is kept, or goes out without a number */
-  bool cancelled;   /* by its client: nothing will be answered */
-  uint16_t status;
   idem__session_post post;
-  bool faulty;      /* what it answers is no message's: the store has nothing to do with it */
-  bool unavailable; /* nobody can say whether it is a session */
   idem__session_finding finding;
   idem__session_opening *opening;
   idem__edge_done opened; /* whom to tell then */
@@ -36,6 +24,18 @@ typedef struct idem__mcp_serving {
   char *long_principal; /* one that does not fit; NULL: it does */
   char *needed_scopes;  /* that its token lacks; NULL: none */
   char principal[2 * IDEM_SHA256_BYTES + 1];
+  uint16_t status;
+  bool new_session; /* its id goes into the answer's head */
+  bool has_session_header;
+  bool modern;      /* its header says so, as it must */
+  bool bad_version; /* its header names a revision that is not served */
+  bool replayed;    /* its answer was given before: see once.h of src/mcp_server */
+  bool owner_gone;  /* the process that asked what it answers has ended */
+  bool numbered;    /* an event that its client can come back after was sent */
+  bool answered;    /* its stream's last event is kept, or goes out without a number */
+  bool cancelled;   /* by its client: nothing will be answered */
+  bool faulty;      /* what it answers is no message's: the store has nothing to do with it */
+  bool unavailable; /* nobody can say whether it is a session */
 } idem__mcp_serving;
 
 /* siblings.c: answers to our questions and cancellations find the POST they are meant for, on whichever thread. */

@@ -95,12 +95,12 @@ struct idem__mcp_peer {
   char name[24];              /* ... and its name */
   const char *principal;      /* "" when there is none; borrowed from the transport */
   struct idem__grant *grant;  /* what its token says, counted; NULL: none does */
-  bool principal_claimed; /* nobody has checked it: good to tell peers apart, not to share out by */
   const idem__edge *edge;
   void *edge_ctx;
-  bool unavailable;     /* nobody can say whether it has a session: what it asks is refused */
-  bool unknown_session; /* it names one that is not, or no longer */
   const idem__revision *assumed; /* legacy service without a session (HTTP); NULL: none */
+  bool principal_claimed; /* nobody has checked it: good to tell peers apart, not to share out by */
+  bool unavailable;       /* nobody can say whether it has a session: what it asks is refused */
+  bool unknown_session;   /* it names one that is not, or no longer */
 };
 idem_status idem__mcp_peer_init(idem__mcp_peer *peer, idem__mcp_worker *worker, idem_conn *conn);
 void idem__mcp_peer_deinit(idem__mcp_peer *peer);

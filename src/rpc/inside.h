@@ -26,7 +26,6 @@ typedef struct idem__slab {
 typedef struct idem__block {
   idem_pool *pool;
   idem__slab *slab; /* NULL: large, an allocation of its own */
-  size_t cap;
   size_t text_len;
   unsigned refs;
   unsigned held : 31;     /* requests that wait in conn->held: counted once, however many */
@@ -216,7 +215,6 @@ struct idem_request {
   idem__late_answer_fn late_answer;          /* NULL: nobody */
   const idem__request_guard *guard;          /* NULL: none */
   idem__cut_off_fn cut_off;                  /* NULL: nothing of its own */
-  idem_code_set codes;  /* whose codes its errors take: the policy's, unless a layer above knows */
   idem__work *works[2]; /* counted: of the client and the session it counts for */
   size_t work_bytes;
   bool counted;
@@ -230,9 +228,11 @@ struct idem_request {
   bool settled;    /* the wire is done with it: answered, cancelled or conn gone */
   bool ended;      /* the handler is done with it */
   bool cancelled;
-  bool aborted;          /* its conn was, and the layer above knows */
-  bool told;             /* the log has its line already: an error answer needs no other */
-  bool measured;         /* answered on a conn with metrics: took_ns and outcome hold */
+  bool aborted;  /* its conn was, and the layer above knows */
+  bool told;     /* the log has its line already: an error answer needs no other */
+  bool measured; /* answered on a conn with metrics: took_ns and outcome hold */
+  idem_code_set
+      codes : 8;         /* whose codes its errors take: the policy's, unless a layer above knows */
   unsigned char outcome; /* an idem__outcome */
   uint64_t took_ns;
 };
@@ -300,7 +300,6 @@ struct idem_conn {
   void (*whose)(const idem_conn *conn, idem__whose *out);
   bool (*on_abort)(idem_request *request); /* NULL: nobody wants to know */
   idem__message_kind last_kind;
-  bool params_refused; /* its last message was, since its params are no object */
   uint32_t note_len;
   const char *note;                /* beside the messages taken now, borrowed; NULL: nothing */
   const idem__method *last_method; /* what was asked last is often asked again */
@@ -323,6 +322,9 @@ struct idem_conn {
   bool going_on;   /* with `rest` */
   bool eof_waits;  /* input ended behind it */
   bool has_client_address;
+  bool params_refused; /* its last message was, since its params are no object */
+  uint8_t
+      last_head;  /* length of the last Content-Length header: the next one's is guessed from it */
   unsigned depth; /* how many of our entry points are on the stack */
   /* What a peer can cause cannot flood the log; no kind of line hides another. */
   idem_log_bucket warnings, faults, endings;
@@ -360,8 +362,6 @@ struct idem_conn {
   size_t own;              /* the part of it that is calls and notifications of ours */
   size_t gathered;         /* the part of it in batches: no peer can read that yet */
   struct idem__rest *rest; /* NULL: nothing waits for a turn */
-  size_t
-      last_head; /* length of the last Content-Length header: the next one's is guessed from it */
 };
 
 #define IDEM__REST_ROOM ((size_t)1 << 20) /* for what is read at once, beside the longest message */

@@ -64,7 +64,7 @@ IDEM__APART static idem_status put_content_length(idem_conn *conn, idem_buf *buf
   if (head.len != room) memmove(buf->data + start + head.len, buf->data + start + room, body_len);
   memcpy(buf->data + start, head.data, head.len);
   buf->len = start + head.len + body_len;
-  conn->last_head = head.len;
+  conn->last_head = (uint8_t)head.len; /* at most HEAD_MAX */
   return IDEM_OK;
 }
 

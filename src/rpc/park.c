@@ -73,7 +73,8 @@ void idem__park_kept(idem_request *request) {
 /* ----------------------------------------------------- waiting for a turn */
 
 bool idem__park_has_room(const idem_conn *conn, const idem__block *block) {
-  return block->held || conn->held_bytes + block->cap <= conn->policy.limits.queued_input_bytes;
+  return block->held ||
+         conn->held_bytes + block->arena.cap <= conn->policy.limits.queued_input_bytes;
 }
 
 /* Whoever looks at requests before they run may want to echo more than the id as it was spelled. */
@@ -86,7 +87,7 @@ static void hold(idem_request *request) {
   if (!request->block->held) keep_text(conn, request->block);
   idem_list_append(&conn->held, &request->link);
   request->held = true;
-  if (request->block->held++ == 0) conn->held_bytes += request->block->cap;
+  if (request->block->held++ == 0) conn->held_bytes += request->block->arena.cap;
 }
 
 void idem__park_until_turn(idem_request *request) {

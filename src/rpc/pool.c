@@ -161,9 +161,9 @@ static void fit(idem__block *block) {
 }
 
 void idem__block_parsed(idem__block *block) {
-  if (IDEM__LIKELY(block->cap <= SMALL_BLOCK && !block->arena.pieces))
+  if (IDEM__LIKELY(block->arena.cap <= SMALL_BLOCK && !block->arena.pieces))
     fit(block);
-  else if (block->cap >= SMALL_BLOCK) /* else others had taken their part of it before */
+  else if (block->arena.cap >= SMALL_BLOCK) /* else others had taken their part of it before */
     learn_need(block->pool, block);
 }
 
@@ -216,7 +216,7 @@ IDEM__APART static idem__block *open_block(idem_pool *pool, size_t need) {
   slab->open = block;
   block->pool = pool;
   block->slab = slab;
-  block->cap = SMALL_BLOCK - slab->used;
+  block->arena.cap = SMALL_BLOCK - slab->used;
   return block;
 }
 
@@ -238,7 +238,7 @@ IDEM__APART static void leave_slab(idem_pool *pool, idem__block *block) {
 IDEM__APART static idem__block *large_block(idem_pool *pool, size_t size) {
   idem__block *block = pool->large_block;
   pool->large_credit = LARGE_CREDIT;
-  if (block && block->cap >= size) {
+  if (block && block->arena.cap >= size) {
     pool->large_block = NULL;
     return block;
   }
@@ -246,7 +246,7 @@ IDEM__APART static idem__block *large_block(idem_pool *pool, size_t size) {
   if (!block) return NULL;
   block->pool = pool;
   block->slab = NULL;
-  block->cap = size;
+  block->arena.cap = size;
   return block;
 }
 
@@ -265,7 +265,7 @@ IDEM__HOT idem__block *idem__block_new(idem_pool *pool, const idem_router *route
   block->charged_bytes = 0;
   block->doc = NULL;
   block->note = NULL;
-  idem__arena_init(&block->arena, &pool->alloc, block->data, block->cap, limit);
+  idem__arena_init(&block->arena, &pool->alloc, block->data, block->arena.cap, limit);
   idem__pool_ref(pool);
   if (IDEM__UNLIKELY(size > SMALL_BLOCK) && !idem__block_charge(block)) {
     *over = true;
@@ -277,7 +277,7 @@ IDEM__HOT idem__block *idem__block_new(idem_pool *pool, const idem_router *route
 
 bool idem__block_charge(idem__block *block) {
   idem_router *router = (idem_router *)(uintptr_t)block->router;
-  size_t bytes = block->cap + block->arena.piece_bytes;
+  size_t bytes = block->arena.cap + block->arena.piece_bytes;
   if (!router || bytes <= block->charged_bytes) return true;
   size_t more = bytes - block->charged_bytes;
   size_t used = atomic_fetch_add_explicit(&router->parse_bytes_used, more, memory_order_relaxed);
@@ -293,7 +293,8 @@ static void uncharge(idem__block *block) {
 }
 
 static void keep_or_free_large(idem_pool *pool, idem__block *block) {
-  if (block->cap <= LARGE_KEPT && (!pool->large_block || pool->large_block->cap < block->cap)) {
+  if (block->arena.cap <= LARGE_KEPT &&
+      (!pool->large_block || pool->large_block->arena.cap < block->arena.cap)) {
     free_block(pool->large_block);
     pool->large_block = block;
   } else {
@@ -317,8 +318,8 @@ void idem__block_keep(idem__block *block, const char *text) {
   idem__slab *slab = block->slab;
   if (!slab || block->held) return;
   size_t used = (block->arena.used + 15u) & ~(size_t)15u;
-  size_t spare = block->cap - used;
-  block->cap = block->arena.cap = used;
+  size_t spare = block->arena.cap - used;
+  block->arena.cap = used;
   if (block->charged_bytes) { /* with all that it had */
     idem_router *router = (idem_router *)(uintptr_t)block->router;
     atomic_fetch_sub_explicit(&router->parse_bytes_used, spare, memory_order_relaxed);

@@ -19,7 +19,7 @@ IDEM__HOT void idem__request_end(idem_request *request) {
 void idem__request_unhold(idem_request *request) {
   if (IDEM__LIKELY(!request->held)) return;
   request->held = false;
-  if (--request->block->held == 0) request->conn->held_bytes -= request->block->cap;
+  if (--request->block->held == 0) request->conn->held_bytes -= request->block->arena.cap;
 }
 
 /* Takes it off the conn's books. The handler may go on holding it. */

@@ -167,7 +167,7 @@ static bool grow_share(idem__workload *workload, idem_request *request, size_t b
 bool idem__work_grow(idem_request *request, size_t more) {
   idem__block *block = request->block;
   idem_router *router = (idem_router *)(uintptr_t)block->router;
-  size_t bytes = block->cap + block->arena.piece_bytes + more;
+  size_t bytes = block->arena.cap + block->arena.piece_bytes + more;
   if (!router || bytes <= block->charged_bytes) return true;
   more = bytes - block->charged_bytes;
   size_t used = atomic_fetch_add_explicit(&router->parse_bytes_used, more, memory_order_relaxed);
