@@ -292,7 +292,7 @@ typedef struct idem_http_opts {
   /* Requests of a loop that wait before they begin: for who may ask, or for their session. Who comes past these
    * is refused with 503. */
   size_t max_waiting;   /* 0: 1,024 */
-  size_t waiting_bytes; /* heads and bodies of them; 0: 64 MiB */
+  size_t waiting_bytes; /* heads and bodies of them and of those that wait for a turn; 0: 64 MiB */
   uint64_t waiting_ms;  /* for who may ask (idem_http_caller_wait); 0: 10,000, with `auth` 25,000 */
   /* What a loop keeps of messages that are not whole yet, where it is more than 64 KiB of a connection: bodies, WebSocket
    * messages, lines and frames of TCP, TLS and Unix sockets, and what was sent behind a request that is not answered yet, all together. Past it whoever has been at it for longest is refused: 503,

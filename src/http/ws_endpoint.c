@@ -93,6 +93,12 @@ static void on_message(idem__websocket *socket, const char *text, size_t len, vo
   put_off_ping(who, idem__http_conn_now(who->http));
 }
 
+static bool stand_in_line(peer *who) {
+  idem__http_conn_pause(who->http, true);
+  idem__pool_put_off(who->rpc->pool, &who->late);
+  return true;
+}
+
 /* Who has had a message of another turn goes on only while nobody is in line; behind a batch that goes on nobody does. */
 static bool must_wait(void *user) {
   peer *who = user;
@@ -101,17 +107,12 @@ static bool must_wait(void *user) {
   bool others = who->going_on && idem__pool_has_late(pool);
   if (!others && !idem__conn_waits(who->conn) && IDEM__LIKELY(!idem__pool_turn_over_now(pool)))
     return false;
-  idem__http_conn_pause(who->http, true);
-  idem__pool_put_off(pool, &who->late);
-  return true;
+  return stand_in_line(who);
 }
 
 static bool must_halt(void *user) {
   peer *who = user;
-  if (!idem__conn_waits(who->conn)) return false;
-  idem__http_conn_pause(who->http, true);
-  idem__pool_put_off(who->rpc->pool, &who->late);
-  return true;
+  return idem__conn_waits(who->conn) && stand_in_line(who);
 }
 
 static void go_on(idem__late *late) {

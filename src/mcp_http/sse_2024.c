@@ -141,11 +141,15 @@ static void free_carried(carried *message) {
   idem__free(&alloc, message);
 }
 
+static size_t size_of(const carried *message) {
+  return sizeof *message + message->len + message->key_len;
+}
+
 static carried *pop_waiting(line *open) {
   if (idem_list_empty(&open->waiting)) return NULL;
   carried *first = IDEM_CONTAINER(open->waiting.next, carried, link);
   idem_list_remove(&first->link);
-  open->waiting_bytes -= sizeof *first + first->len + first->key_len;
+  open->waiting_bytes -= size_of(first);
   return first;
 }
 
@@ -335,7 +339,7 @@ static void take_message(line *open, const carried *message) {
 /* True: it waits for a turn. Where too much does, all of it is taken now. */
 static bool put_off(line *open, carried *message) {
   idem_pool *pool = open->endpoint->rpc->pool;
-  size_t bytes = sizeof *message + message->len + message->key_len;
+  size_t bytes = size_of(message);
   bool behind = !idem_list_empty(&open->waiting) || idem__conn_waits(open->conn);
   if (!behind && !idem__pool_turn_over(pool, idem__conn_clock(open->conn))) return false;
   if (bytes > WAITING_BYTES - open->waiting_bytes) {

@@ -158,6 +158,7 @@ static void a_batch_that_waits_goes_with_its_peer(void **state) {
   assert_int_equal(http_peer_reconnect(&peer), IDEM_OK);
   while (idem__pool_run_late(peer.rpc->pool)) {
   }
+  assert_int_equal(peer.hellos, 0); /* none of them had its turn before */
   assert_int_equal(peer.output_len, 0);
   http_peer_deinit(&peer);
 }

@@ -155,11 +155,12 @@ static void what_waits_is_refused_when_the_server_goes(void **state) {
   }
 }
 
+static const char batch[] = "[{\"jsonrpc\":\"2.0\",\"id\":70,\"method\":\"work\"},"
+                            "{\"jsonrpc\":\"2.0\",\"id\":71,\"method\":\"work\"},"
+                            "{\"jsonrpc\":\"2.0\",\"id\":72,\"method\":\"work\"}]";
+
 static void a_batch_goes_on_before_what_is_behind_it(void **state) {
   (void)state;
-  static const char batch[] = "[{\"jsonrpc\":\"2.0\",\"id\":70,\"method\":\"work\"},"
-                              "{\"jsonrpc\":\"2.0\",\"id\":71,\"method\":\"work\"},"
-                              "{\"jsonrpc\":\"2.0\",\"id\":72,\"method\":\"work\"}]";
   char bytes[4096];
   open_socket(NULL);
   size_t len = put_text(bytes, batch);
@@ -191,9 +192,6 @@ static void a_batch_goes_on_before_what_is_behind_it(void **state) {
 /* Nor does anything overtake it when the server goes. */
 static void a_batch_is_refused_before_what_is_behind_it(void **state) {
   (void)state;
-  static const char batch[] = "[{\"jsonrpc\":\"2.0\",\"id\":70,\"method\":\"work\"},"
-                              "{\"jsonrpc\":\"2.0\",\"id\":71,\"method\":\"work\"},"
-                              "{\"jsonrpc\":\"2.0\",\"id\":72,\"method\":\"work\"}]";
   char bytes[4096];
   open_socket(NULL);
   size_t len = put_text(bytes, batch);
