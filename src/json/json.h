@@ -59,6 +59,9 @@ idem_status idem__json_keep_last(yyjson_doc *doc, yyjson_val *val);
  * is dropped. A document nests within IDEM__JSON_DEPTH_MAX. */
 idem_status idem__json_mark_repeated(const yyjson_doc *doc, yyjson_val *val);
 void idem__json_drop_marked(yyjson_doc *doc);
+/* The same for all of a document, LIMIT where it nests deeper than limit. The objects of the outer levels may repeat
+ * members: they are not looked at. */
+idem_status idem__json_look_through(const yyjson_doc *doc, size_t outer, size_t limit);
 /* Checks what raw_after relies on; false means this yyjson cannot be used. Cheap. */
 bool idem__json_self_test(void);
 

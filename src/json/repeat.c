@@ -137,6 +137,29 @@ IDEM__HOT idem_status idem__json_mark_repeated(const yyjson_doc *doc, yyjson_val
   return IDEM_OK;
 }
 
+/* Containers alone can be too deep or repeat a name, so what lies flat in an object is passed over as its names are
+ * looked at. */
+IDEM__APART idem_status idem__json_look_through(const yyjson_doc *doc, size_t outer, size_t limit) {
+  const yyjson_val *ends[IDEM__JSON_DEPTH_MAX + 1];
+  size_t depth = 0;
+  idem_status found = IDEM_OK;
+  yyjson_val *val = doc->root;
+  const yyjson_val *end = ends[0] = val + doc->val_read;
+  if (limit > IDEM__JSON_DEPTH_MAX) limit = IDEM__JSON_DEPTH_MAX;
+  while (val < end) {
+    yyjson_val *at = val++;
+    if (!unsafe_yyjson_is_ctn(at)) continue;
+    while (at >= ends[depth]) depth--;
+    if (depth == limit) return IDEM_E_LIMIT;
+    ends[++depth] = unsafe_yyjson_get_next(at);
+    if (depth <= outer || !is_object(at) || IDEM__LIKELY(!is_suspect(at, &val))) continue;
+    idem_status status = mark_object(doc, at);
+    if (status == IDEM_E_NOMEM) return status;
+    if (status != IDEM_OK) found = status;
+  }
+  return found;
+}
+
 /* ------------------------------------------------------------------ dropping */
 
 /* A container that is being moved keeps where it ended in the place of its length in bytes. */

@@ -147,15 +147,21 @@ IDEM__EARLY void idem__dispatch_held(idem_conn *conn) {
 
 /* --------------------------------------------------------------- accepting */
 
-static inline const idem__method *find_method(idem_conn *conn, const idem__message *message) {
+IDEM__APART static const idem__method *look_up_method(idem_conn *conn,
+                                                      const idem__message *message) {
+  const idem__method *found =
+      idem__router_find(conn->opts.router, message->method, message->method_len);
+  if (found) conn->last_method = found;
+  return found;
+}
+
+static IDEM__INLINE const idem__method *find_method(idem_conn *conn, const idem__message *message) {
   const idem__method *last = conn->last_method;
   if (IDEM__LIKELY(last && last->name_len == message->method_len &&
                    idem__same(last->name, message->method, message->method_len))) {
     return last;
   }
-  last = idem__router_find(conn->opts.router, message->method, message->method_len);
-  if (last) conn->last_method = last;
-  return last;
+  return look_up_method(conn, message);
 }
 
 static IDEM__INLINE idem_request *make_request(idem_conn *conn, idem__block *block,
@@ -379,8 +385,8 @@ static IDEM__INLINE void dispatch_message(idem_conn *conn, idem__block *block, c
   }
 }
 
-IDEM__HOT static void dispatch_single(idem_conn *conn, idem__block *block, const char *text,
-                                      size_t text_len) {
+static IDEM__INLINE void dispatch_single(idem_conn *conn, idem__block *block, const char *text,
+                                         size_t text_len) {
   idem__message message;
   idem_status status =
       idem__message_read(&conn->policy, block->doc, text, text_len, block->doc->root, &message);
@@ -443,6 +449,12 @@ static void dispatch_whole(idem_conn *conn, idem__block *block, size_t text_len)
                                                        yyjson_arr_size(root)});
 }
 
+/* Each level costs two bytes, so short messages need no look at their depth. */
+static IDEM__INLINE bool is_short(const idem_conn *conn, size_t text_len) {
+  size_t limit = conn->policy.limits.depth;
+  return text_len / 2 <= limit && limit <= IDEM__JSON_DEPTH_MAX;
+}
+
 IDEM__APART static void dispatch_batch(idem_conn *conn, idem__block *block, size_t text_len) {
   size_t count = yyjson_arr_size(block->doc->root);
   if (!conn->policy.batches) {
@@ -451,36 +463,55 @@ IDEM__APART static void dispatch_batch(idem_conn *conn, idem__block *block, size
     idem__refuse_whole(conn, IDEM__EMPTY_BATCH, text_len);
   } else if (count > conn->policy.limits.batch) {
     idem__refuse_whole(conn, IDEM__BATCH_TOO_LARGE, text_len);
-  } else if (idem__message_keep_last(block->doc) != IDEM_OK) {
+  } else if (is_short(conn, text_len) && idem__message_keep_last(block->doc) != IDEM_OK) {
     refuse_unread(conn, block, text_len, IDEM_E_NOMEM);
   } else {
     dispatch_whole(conn, block, text_len);
   }
 }
 
-/* Each level costs two bytes, so short messages need no look. */
-static inline bool depth_within(const idem_conn *conn, const idem__block *block, size_t text_len) {
-  size_t limit = conn->policy.limits.depth;
-  if (IDEM__LIKELY(text_len / 2 <= limit && limit <= IDEM__JSON_DEPTH_MAX)) return true;
-  return idem__json_depth_within(block->doc, text_len, limit);
+/* What was read takes more than its first block: all messages together have a bound. */
+static IDEM__INLINE bool charged(idem_conn *conn, idem__block *block, size_t text_len) {
+  if (IDEM__LIKELY(!block->arena.pieces) || idem__block_charge(block)) return true;
+  idem__refuse_whole(conn, IDEM__OVERSIZE, text_len);
+  return false;
 }
 
-static void dispatch_block(idem_conn *conn, idem__block *block, const char *text, size_t text_len) {
+/* One that may be too deep is looked through once, for that and for members that are there twice. */
+IDEM__APART static void dispatch_long(idem_conn *conn, idem__block *block, const char *text,
+                                      size_t text_len) {
+  bool is_batch = unsafe_yyjson_is_arr(block->doc->root);
+  idem_status status =
+      idem__json_look_through(block->doc, is_batch ? 2 : 1, conn->policy.limits.depth);
+  if (status == IDEM_E_EXISTS) idem__json_drop_marked(block->doc);
+  if (status == IDEM_E_LIMIT)
+    idem__refuse_parse(conn, text_len);
+  else if (status == IDEM_E_NOMEM)
+    refuse_unread(conn, block, text_len, status);
+  else if (!charged(conn, block, text_len))
+    return;
+  else if (is_batch)
+    dispatch_batch(conn, block, text_len);
+  else
+    dispatch_element(conn, block, text, text_len, block->doc->root, NULL);
+}
+
+static IDEM__INLINE void dispatch_block(idem_conn *conn, idem__block *block, const char *text,
+                                        size_t text_len) {
   idem_status status;
   block->text = text;
   block->doc = idem__json_read(text, text_len, &block->arena, &status);
   idem__block_parsed(block);
-  if (IDEM__UNLIKELY(!block->doc)) {
+  if (IDEM__UNLIKELY(!block->doc))
     refuse_unread(conn, block, text_len, status);
-  } else if (IDEM__UNLIKELY(!depth_within(conn, block, text_len))) {
-    idem__refuse_parse(conn, text_len);
-  } else if (IDEM__UNLIKELY(block->arena.pieces != NULL) && !idem__block_charge(block)) {
-    idem__refuse_whole(conn, IDEM__OVERSIZE, text_len);
-  } else if (IDEM__UNLIKELY(unsafe_yyjson_is_arr(block->doc->root))) {
+  else if (IDEM__UNLIKELY(!is_short(conn, text_len)))
+    dispatch_long(conn, block, text, text_len);
+  else if (IDEM__UNLIKELY(!charged(conn, block, text_len)))
+    return;
+  else if (IDEM__UNLIKELY(unsafe_yyjson_is_arr(block->doc->root)))
     dispatch_batch(conn, block, text_len);
-  } else {
+  else
     dispatch_single(conn, block, text, text_len);
-  }
 }
 
 /* Requests may wait for their turn, and have it then. */

@@ -115,6 +115,41 @@ static void too_little_memory_is_said(void **state) {
   free(text);
 }
 
+/* What a long message is looked through for: the same as above, but for its own members, and its depth. */
+static void expect_looked(const char *json, size_t outer, idem_status expected, const char *left) {
+  yyjson_doc *doc = yyjson_read(json, strlen(json), 0);
+  assert_non_null(doc);
+  idem_status status = idem__json_look_through(doc, outer, 4);
+  assert_int_equal(status, expected);
+  if (status == IDEM_E_EXISTS) idem__json_drop_marked(doc);
+  char *says = yyjson_val_write(doc->root, 0, NULL);
+  if (left) assert_string_equal(says, left);
+  free(says);
+  yyjson_doc_free(doc);
+}
+
+static void a_look_through_leaves_the_outer_levels(void **state) {
+  (void)state;
+  expect_looked("{\"a\":1,\"a\":{\"b\":2,\"b\":3}}", 0, IDEM_E_EXISTS, "{\"a\":{\"b\":3}}");
+  expect_looked("{\"a\":1,\"a\":{\"b\":2,\"b\":3}}", 1, IDEM_E_EXISTS,
+                "{\"a\":1,\"a\":{\"b\":3}}");
+  expect_looked("[{\"a\":1,\"a\":{\"b\":2,\"b\":3}},[{\"c\":1,\"c\":2}]]", 2, IDEM_E_EXISTS,
+                "[{\"a\":1,\"a\":{\"b\":3}},[{\"c\":2}]]");
+  expect_looked("{\"a\":1,\"a\":2}", 1, IDEM_OK, "{\"a\":1,\"a\":2}");
+}
+
+static void a_look_through_sees_how_deep_it_nests(void **state) {
+  (void)state;
+  expect_looked("[[[[1]]],{\"a\":{\"b\":{}}}]", 1, IDEM_OK, "[[[[1]]],{\"a\":{\"b\":{}}}]");
+  expect_looked("[[[[[]]]]]", 1, IDEM_E_LIMIT, NULL);
+  expect_looked("[1,[],{\"x\":1,\"a\":{\"y\":2,\"b\":{\"c\":[1]}}}]", 1, IDEM_E_LIMIT, NULL);
+  /* behind members that are there twice, and inside one that will go */
+  expect_looked("{\"p\":{\"a\":[[[1]]],\"a\":1}}", 1, IDEM_E_LIMIT, NULL);
+  expect_looked("{\"p\":{\"a\":1,\"a\":[[[1]]]}}", 1, IDEM_E_LIMIT, NULL);
+  expect_looked("{\"p\":{\"a\":1,\"b\":{},\"a\":[[1]]}}", 1, IDEM_E_EXISTS,
+                "{\"p\":{\"b\":{},\"a\":[[1]]}}");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_last_one_stays_at_its_place),
@@ -123,6 +158,8 @@ int main(void) {
       cmocka_unit_test(many_members_are_looked_at_once_each),
       cmocka_unit_test(the_deepest_document_is_mended),
       cmocka_unit_test(too_little_memory_is_said),
+      cmocka_unit_test(a_look_through_leaves_the_outer_levels),
+      cmocka_unit_test(a_look_through_sees_how_deep_it_nests),
   };
   return cmocka_run_group_tests_name("json.repeat", tests, NULL, NULL);
 }
