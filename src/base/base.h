@@ -25,7 +25,7 @@
 #if defined(__GNUC__)
 #define IDEM__COLD __attribute__((cold, noinline))
 #define IDEM__APART __attribute__((noinline))
-#define IDEM__HOT __attribute__((hot))
+#define IDEM__HOT __attribute__((hot, aligned(64)))
 #define IDEM__INLINE inline __attribute__((always_inline))
 #define IDEM__LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define IDEM__UNLIKELY(condition) __builtin_expect(!!(condition), 0)

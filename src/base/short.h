@@ -8,12 +8,22 @@
 
 #define IDEM__SHORT 64u /* from here on a call is worth it */
 
+/* The last ones of a size overlap those before: two copies do for any length between two sizes. */
+#define IDEM__COPY_ENDS(to, from, len, size)                                                       \
+  (memcpy(to, from, size), memcpy((to) + (len) - (size), (from) + (len) - (size), size))
+
 static IDEM__INLINE void idem__copy_short(char *to, const char *from, size_t len) {
-  for (; len >= 16; len -= 16, to += 16, from += 16) memcpy(to, from, 16);
-  if (len & 8) memcpy(to, from, 8), to += 8, from += 8;
-  if (len & 4) memcpy(to, from, 4), to += 4, from += 4;
-  if (len & 2) memcpy(to, from, 2), to += 2, from += 2;
-  if (len & 1) *to = *from;
+  if (len >= 16) {
+    for (size_t at = 0; at + 16 < len; at += 16) memcpy(to + at, from + at, 16);
+    memcpy(to + len - 16, from + len - 16, 16);
+  } else if (len >= 8) {
+    IDEM__COPY_ENDS(to, from, len, 8);
+  } else if (len >= 4) {
+    IDEM__COPY_ENDS(to, from, len, 4);
+  } else if (len) {
+    to[0] = from[0];
+    if (len > 1) IDEM__COPY_ENDS(to, from, len, 2);
+  }
 }
 
 static IDEM__INLINE void idem__copy(char *to, const char *from, size_t len) {
@@ -23,13 +33,18 @@ static IDEM__INLINE void idem__copy(char *to, const char *from, size_t len) {
     memcpy(to, from, len);
 }
 
-/* Two of the same length, by eights; the last of them overlap. */
+static IDEM__INLINE bool idem__same_four(const char *a, const char *b) {
+  uint32_t x, y;
+  memcpy(&x, a, 4);
+  memcpy(&y, b, 4);
+  return x == y;
+}
+
+/* Two of the same length, by eights or fours; the last of them overlap. */
 static IDEM__INLINE bool idem__same(const char *a, const char *b, size_t len) {
-  uint64_t x, y, differ = 0;
-  if (len < 8) {
-    for (size_t i = 0; i < len; i++) differ |= (uint64_t)(a[i] ^ b[i]);
-    return differ == 0;
-  }
+  uint64_t x, y;
+  if (len < 4) return !len || (*a == *b && (len == 1 || memcmp(a + len - 2, b + len - 2, 2) == 0));
+  if (len < 8) return idem__same_four(a, b) && idem__same_four(a + len - 4, b + len - 4);
   for (size_t at = 0; at < len; at += 8) {
     size_t from = at + 8 <= len ? at : len - 8;
     memcpy(&x, a + from, 8);

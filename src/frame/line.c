@@ -11,7 +11,8 @@ enum {
   LINE_DRAIN   /* refused: skipped up to its LF */
 };
 
-static bool is_blank(const char *text, size_t len) {
+static inline bool is_blank(const char *text, size_t len) {
+  if (IDEM__LIKELY(len && *text == '{')) return false;
   for (size_t i = 0; i < len; i++)
     if (text[i] != ' ' && text[i] != '\t' && text[i] != '\r') return false;
   return true;

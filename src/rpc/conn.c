@@ -83,8 +83,7 @@ IDEM__EARLY idem_status idem_conn_new(const idem_conn_opts *opts, idem_conn **ou
     idem__free(&alloc, conn);
     return IDEM_E_NOMEM;
   }
-  idem__conn_now_ns(conn);
-  conn->active_ms = idem__conn_clock_ms(conn);
+  conn->active_ns = idem__conn_now_ns(conn);
   *out = conn;
   return IDEM_OK;
 }
@@ -383,8 +382,8 @@ IDEM__COLD static bool take_last_frames(idem_conn *conn) { return take_frames(co
 /* The time for one frame begins with its first byte. */
 static IDEM__INLINE void watch_frame(idem_conn *conn, bool progress) {
   uint64_t allowed = conn->policy.limits.frame_ms;
-  bool waits = idem__turn_waits(conn); /* its rest may be there, and is not looked at yet */
-  if (!allowed || stopped(conn) || waits || !idem__framer_inside(&conn->framer)) {
+  if (IDEM__LIKELY(!idem__framer_inside(&conn->framer)) || !allowed || stopped(conn) ||
+      idem__turn_waits(conn)) { /* its rest may be there, and is not looked at yet */
     conn->frame_at_ms = NEVER;
   } else if (progress || conn->frame_at_ms == NEVER) {
     conn->frame_at_ms = idem__conn_clock_ms(conn) + allowed;
@@ -406,8 +405,7 @@ IDEM__HOT idem_status idem_conn_feed(idem_conn *conn, const char *data, size_t l
   idem_status status = may_feed(conn);
   if (IDEM__UNLIKELY(status != IDEM_OK)) return status;
   idem__conn_enter(conn);
-  idem__conn_now_ns(conn);
-  conn->active_ms = idem__conn_clock_ms(conn);
+  conn->active_ns = idem__conn_now_ns(conn);
   idem__metrics_add(conn->opts.metrics, IDEM__M_BYTES_IN, len);
   if (IDEM__UNLIKELY(idem__turn_waits(conn))) {
     if (!idem__turn_keep(conn, data, len)) idem__conn_fail(conn, IDEM_E_NOMEM);
@@ -426,8 +424,7 @@ idem_status idem__conn_message(idem_conn *conn, const char *text, size_t len,
   idem_status status = may_feed(conn);
   if (IDEM__UNLIKELY(status != IDEM_OK)) return status;
   idem__conn_enter(conn);
-  idem__conn_now_ns(conn);
-  conn->active_ms = idem__conn_clock_ms(conn);
+  conn->active_ns = idem__conn_now_ns(conn);
   conn->last_kind = IDEM__INVALID;
   conn->params_refused = false;
   if (len > conn->policy.limits.message_bytes)
@@ -520,7 +517,7 @@ IDEM__COLD void idem__conn_go_on(idem__late *late) {
 
 static uint64_t idle_at(const idem_conn *conn) {
   uint64_t allowed = conn->policy.limits.idle_ms;
-  return allowed && !conn->eof && idle(conn) ? conn->active_ms + allowed : NEVER;
+  return allowed && !conn->eof && idle(conn) ? conn->active_ns / 1000000u + allowed : NEVER;
 }
 
 static uint64_t earlier(uint64_t a, const idem__timer *timer) {

@@ -304,7 +304,7 @@ struct idem_conn {
   const char *note;                /* beside the messages taken now, borrowed; NULL: nothing */
   const idem__method *last_method; /* what was asked last is often asked again */
   uint64_t now_ns;
-  uint64_t active_ms;   /* the last time bytes came or went */
+  uint64_t active_ns;   /* the last time bytes came or went */
   uint64_t frame_at_ms; /* when the partial frame is given up; UINT64_MAX: none under way */
   idem_status failure;  /* final; returned by feed */
   bool eof;

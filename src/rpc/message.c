@@ -5,14 +5,13 @@
 
 #include <string.h>
 
-/* The members that matter. `seen` and `twice` have a bit for each; a value is set where its bit is
- * in `seen`. */
+/* The members that matter; `twice` has a bit for each. */
 enum { JSONRPC, ID, METHOD, PARAMS, RESULT, ERROR, MEMBERS };
 #define BIT(member) (1u << (member))
 typedef struct members {
-  yyjson_val *val[MEMBERS]; /* the last one of that name */
+  yyjson_val *val[MEMBERS]; /* the last one of that name, or NULL */
   yyjson_val *id_key;
-  unsigned seen, twice;
+  unsigned twice;
 } members;
 
 #define KEY_IS(key, literal) (memcmp((key)->uni.str, "" literal, sizeof(literal) - 1) == 0)
@@ -32,24 +31,18 @@ static IDEM__INLINE int which_member(yyjson_val *key) {
 }
 
 static IDEM__INLINE void find_members(yyjson_val *object, members *found) {
-  unsigned seen = 0, twice = 0; /* in registers: each waits for the one before */
+  unsigned twice = 0; /* in a register: each waits for the one before */
   yyjson_val *key = unsafe_yyjson_get_first(object);
   for (size_t left = unsafe_yyjson_get_len(object); left; left--) {
     int which = which_member(key);
     if (IDEM__LIKELY(which != MEMBERS)) {
+      if (IDEM__UNLIKELY(found->val[which] != NULL)) twice |= BIT(which);
       found->val[which] = key + 1;
       if (which == ID) found->id_key = key;
-      twice |= seen & BIT(which);
-      seen |= BIT(which);
     }
     key = unsafe_yyjson_get_next(key + 1);
   }
-  found->seen = seen;
   found->twice = twice;
-}
-
-static inline yyjson_val *member(const members *found, int which) {
-  return found->seen & BIT(which) ? found->val[which] : NULL;
 }
 
 static bool version_ok(yyjson_val *val) {
@@ -97,9 +90,9 @@ static IDEM__INLINE idem__reason first_fault(const idem_policy *policy, const me
     return IDEM__DUPLICATE_MEMBER;
   if (IDEM__UNLIKELY(!message->version_ok)) return IDEM__BAD_VERSION;
   if (IDEM__UNLIKELY(!id_fine)) return IDEM__INVALID_ID_TYPE;
-  if (IDEM__UNLIKELY(!member(found, METHOD))) return IDEM__MISSING_METHOD;
+  if (IDEM__UNLIKELY(!found->val[METHOD])) return IDEM__MISSING_METHOD;
   if (IDEM__UNLIKELY(!method_fine(policy, message))) return IDEM__INVALID_METHOD_TYPE;
-  if (IDEM__UNLIKELY(!params_fine(policy, member(found, PARAMS)))) return IDEM__INVALID_PARAMS_TYPE;
+  if (IDEM__UNLIKELY(!params_fine(policy, found->val[PARAMS]))) return IDEM__INVALID_PARAMS_TYPE;
   return IDEM__REASON_NONE;
 }
 
@@ -117,7 +110,7 @@ static IDEM__INLINE void accept_params(const idem_policy *policy, yyjson_val *pa
 
 static IDEM__INLINE void read_id(const idem_policy *policy, const yyjson_doc *doc, const char *text,
                                  size_t text_len, const members *found, idem__message *message) {
-  if (IDEM__UNLIKELY(!(found->seen & BIT(ID)))) return;
+  if (IDEM__UNLIKELY(!found->val[ID])) return;
   if (IDEM__UNLIKELY(found->twice & BIT(ID)) && !policy->duplicate_members) {
     message->id.kind = IDEM__ID_INVALID;
     return;
@@ -136,8 +129,8 @@ IDEM__COLD static void refuse(idem__message *message, idem__reason reason, bool 
 
 IDEM__APART static void note_response(const members *found, idem__message *message) {
   message->kind = IDEM__RESPONSE;
-  message->result = member(found, RESULT);
-  message->error = member(found, ERROR);
+  message->result = found->val[RESULT];
+  message->error = found->val[ERROR];
   message->repeated =
       found->twice & (BIT(JSONRPC) | BIT(ID) | BIT(RESULT) | BIT(ERROR)) ? true : false;
 }
@@ -157,12 +150,12 @@ static IDEM__INLINE void classify(const idem_policy *policy, const yyjson_doc *d
     refuse(message, IDEM__NOT_AN_OBJECT, false);
     return;
   }
-  members found;
+  members found = {.twice = 0};
   find_members(val, &found);
   read_id(policy, doc, text, text_len, &found, message);
-  message->version_ok = version_ok(member(&found, JSONRPC));
-  yyjson_val *method = member(&found, METHOD);
-  if (IDEM__UNLIKELY(!method) && found.seen & (BIT(RESULT) | BIT(ERROR))) {
+  message->version_ok = version_ok(found.val[JSONRPC]);
+  yyjson_val *method = found.val[METHOD];
+  if (IDEM__UNLIKELY(!method) && (found.val[RESULT] || found.val[ERROR])) {
     note_response(&found, message);
     return;
   }
@@ -177,7 +170,7 @@ static IDEM__INLINE void classify(const idem_policy *policy, const yyjson_doc *d
     return;
   }
   message->kind = message->id.kind == IDEM__ID_ABSENT ? IDEM__NOTIFICATION : IDEM__REQUEST;
-  accept_params(policy, member(&found, PARAMS), message);
+  accept_params(policy, found.val[PARAMS], message);
 }
 
 IDEM__APART void idem__message_classify(const idem_policy *policy, const yyjson_doc *doc,

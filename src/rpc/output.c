@@ -185,8 +185,8 @@ IDEM__HOT void idem_chunk_free(idem_chunk *chunk) {
   if (conn) {
     conn->queued -= owner->counted;
     conn->own -= owner->own;
-    idem__conn_now_ns(conn); /* writes end between feeds: the last time seen is an old one */
-    conn->active_ms = idem__conn_clock_ms(conn);
+    /* Writes end between feeds: the last time seen is an old one. */
+    conn->active_ns = idem__conn_now_ns(conn);
   }
   idem__chunk_release(owner);
 }

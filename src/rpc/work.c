@@ -179,7 +179,7 @@ bool idem__work_grow(idem_request *request, size_t more) {
   return false;
 }
 
-void idem__work_end(idem_request *request) {
+IDEM__APART void idem__work_end(idem_request *request) {
   idem__workload *workload = &((idem_router *)(uintptr_t)request->block->router)->workload;
   idem__lock_take(&workload->lock);
   for (size_t i = 0; i < 2; i++)
