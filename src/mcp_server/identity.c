@@ -83,7 +83,7 @@ idem_status idem__identity_judge(const char *name, const idem__store_answer *ans
 
 /* ------------------------------------------------------------------ looking */
 
-/* What is remembered of the old one is nobody's: sessions are looked for one by one (src/mcp_http), tasks of this process are written again. */
+/* What is remembered of the old one is nobody's: sessions are looked for one by one (src/mcp_http), tasks of this process that are gone are written again. */
 static void tell_loss(idem__mcp_worker *worker) {
   idem_server *server = worker->server;
   atomic_fetch_add(&server->identity.losses, 1);
@@ -91,7 +91,7 @@ static void tell_loss(idem__mcp_worker *worker) {
   idem_logf(server->opts.log, IDEM_LOG_WARN, "the store has lost what it held", "%s",
             "sessions, keys and their answers are gone; who names them is told so");
   idem__identity_mark_all(server);
-  idem__tasks_write_again(server);
+  idem__tasks_doubt(server);
   atomic_store(&server->node.look, true);
   idem__server_wake(server);
 }
@@ -201,6 +201,7 @@ void idem__identity_on_change(const idem__store_change *change, void *user) {
   if (change->event == IDEM__STORE_WAS_AWAY) {
     idem__node_renew_soon(server);
     idem__once_doubt_owners(server);
+    idem__tasks_doubt(server); /* it may have come back without its last writes */
   }
   idem__identity_doubt(server);
 }

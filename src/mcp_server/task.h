@@ -158,8 +158,13 @@ static inline bool idem__task_terminal(const idem__task *task) {
 void idem__task_set_state(idem__task *task, idem__task_state state);
 /* Wakes the workers after such changes; without the lock. */
 void idem__tasks_wake(idem_server *server);
-/* The store has lost their records: those of this server are written anew. */
-void idem__tasks_write_again(idem_server *server);
+/* The store was away, or has lost what it held: what it has not of this server's tasks is saved again, a few of them at a time. From any
+ * thread. */
+void idem__tasks_doubt(idem_server *server);
+#define IDEM__TASKS_DOUBTED 64
+/* The next ones, counted until each is settled; none while others are not. `other`: the store has it not as it was saved. */
+size_t idem__tasks_take_doubted(idem_server *server, idem__task *some[IDEM__TASKS_DOUBTED]);
+void idem__task_settle_doubt(idem__task *task, bool other);
 /* What other threads left for this worker. */
 void idem__tasks_deliver(idem__mcp_worker *worker);
 /* The worker goes: its tasks that wait for input end, handlers of others are told to stop. */
@@ -190,6 +195,8 @@ void idem__task_save(idem__task *task, idem__store_queue *queue);
 /* Whoever wrote the first record has done with it: what changed meanwhile is saved. */
 void idem__task_first_saved(idem__task *task, idem__store_queue *queue);
 void idem__task_load(idem__task_loading *loading);
+/* Asks the store for the versions of those that are in doubt. With each delivery. */
+void idem__tasks_look_for_doubted(idem__mcp_worker *worker);
 void idem__task_on_change(const idem__store_change *change, void *user);
 /* Loads what others changed, where the store could not be asked on the spot. */
 void idem__tasks_load_news(idem__mcp_worker *worker);

@@ -217,6 +217,14 @@ static idem__task *enter_image(idem_server *server, const char *id,
   return NULL;
 }
 
+/* With the lock held: an answer that was long on its way shows an older record than the image has seen. Not to who saves: the store refused the
+ * image's version, so it has another, older if it came back without its last writes. */
+static bool is_another(const idem__task *task, const idem__task_loading *loading,
+                       uint64_t version) {
+  if (loading == &task->save.loading) return version != task->version;
+  return version > task->version && !task->busy;
+}
+
 static void on_loaded(const idem__store_answer *answer, void *user) {
   idem__task_loading *loading = user;
   idem_server *server = loading->server;
@@ -224,7 +232,7 @@ static void on_loaded(const idem__store_answer *answer, void *user) {
   idem__tasks_lock(server);
   idem__task *task = idem__task_known(server, loading->id);
   if (!task && there && !loading->only_known) task = enter_image(server, loading->id, answer);
-  if (task && there && answer->version > task->version && !task->busy) {
+  if (task && there && is_another(task, loading, answer->version)) {
     take_record(task, answer->version, answer->bytes, answer->len);
     loading->changed = true;
   }
@@ -417,6 +425,30 @@ void idem__task_first_saved(idem__task *task, idem__store_queue *queue) {
   task->refs++;
   idem__tasks_unlock(task->server);
   begin_saving(task, queue);
+}
+
+/* ---------------------------------------------------------------- doubting */
+
+/* A store that is away again says so when it is back, and all are looked for anew. */
+static void on_doubted_seen(const idem__store_answer *answer, void *user) {
+  idem__task *task = user;
+  bool there = answer->status == IDEM_OK;
+  idem__tasks_lock(task->server);
+  bool other = there && answer->version != task->version;
+  idem__tasks_unlock(task->server);
+  bool unseen = answer->status == IDEM_E_NOTFOUND || answer->status == IDEM_E_LIMIT;
+  idem__task_settle_doubt(task, other || unseen);
+}
+
+void idem__tasks_look_for_doubted(idem__mcp_worker *worker) {
+  idem__task *some[IDEM__TASKS_DOUBTED];
+  size_t count = idem__tasks_take_doubted(worker->server, some);
+  for (size_t i = 0; i < count; i++) {
+    idem__store_op op = op_for(worker->server, some[i]->id, IDEM__STORE_PEEK);
+    op.done = on_doubted_seen;
+    op.user = some[i];
+    idem__store_submit(worker->server->store, worker->store_queue, &op, NULL);
+  }
 }
 
 /* ----------------------------------------------------------------- listing */

@@ -18,6 +18,8 @@ typedef struct idem__task_table {
   idem_map by_id;
   idem_list all;
   idem_list *purge_at;  /* in `all`: where the next purge goes on */
+  idem_list *doubt_at;  /* ... and which is to be looked for in the store next; NULL: none */
+  size_t doubted;       /* that the store was asked for */
   idem__task *dirty;    /* changed, and not yet in the store; each counted */
   _Atomic size_t bytes; /* of outcomes and answers */
 } idem__task_table;
@@ -93,6 +95,7 @@ void idem__task_unref(idem__task *task) {
 static void remove_task(idem__task *task) {
   idem__task_table *table = task->server->tasks;
   if (table->purge_at == &task->link) table->purge_at = task->link.next;
+  if (table->doubt_at == &task->link) table->doubt_at = task->link.next;
   idem_map_remove(&table->by_id, task->id, IDEM__TASK_ID);
   idem_list_remove(&task->link);
   idem__task_release(task);
@@ -305,14 +308,56 @@ void idem__tasks_wake(idem_server *server) {
   idem__server_wake(server);
 }
 
-void idem__tasks_write_again(idem_server *server) {
+void idem__tasks_doubt(idem_server *server) {
   idem__tasks_lock(server);
-  for (idem_list *at = server->tasks->all.next; at != &server->tasks->all; at = at->next) {
-    idem__task *task = IDEM_CONTAINER(at, idem__task, link);
-    if (task->worker) mark_dirty(task);
-  }
+  server->tasks->doubt_at = server->tasks->all.next;
   idem__tasks_unlock(server);
-  idem__tasks_wake(server);
+  idem__server_wake(server);
+}
+
+/* With the lock held: ours, and the store has had it. */
+static bool is_kept(const idem__task *task, uint64_t now_ms) {
+  bool over =
+      idem__task_terminal(task) && now_ms > task->updated_ms + task->server->opts.task_ttl_ms;
+  return task->worker && task->version && !over;
+}
+
+/* With the lock held: those of the next few that are ours, counted. */
+static size_t take_doubted(idem_server *server, idem__task *some[IDEM__TASKS_DOUBTED]) {
+  idem__task_table *table = server->tasks;
+  uint64_t now_ms = idem__server_wall_ms(server);
+  size_t count = 0;
+  for (int i = 0; i < IDEM__TASKS_DOUBTED && table->doubt_at != &table->all; i++) {
+    idem__task *task = IDEM_CONTAINER(table->doubt_at, idem__task, link);
+    table->doubt_at = task->link.next;
+    if (!is_kept(task, now_ms)) continue;
+    task->refs++;
+    some[count++] = task;
+  }
+  if (table->doubt_at == &table->all) table->doubt_at = NULL;
+  table->doubted = count;
+  return count;
+}
+
+size_t idem__tasks_take_doubted(idem_server *server, idem__task *some[IDEM__TASKS_DOUBTED]) {
+  idem__task_table *table = server->tasks;
+  idem__tasks_lock(server);
+  bool due = table->doubt_at && !table->doubted;
+  size_t count = due ? take_doubted(server, some) : 0;
+  bool more = due && !count && table->doubt_at; /* none of these was ours */
+  idem__tasks_unlock(server);
+  if (more) idem__server_wake(server);
+  return count;
+}
+
+void idem__task_settle_doubt(idem__task *task, bool other) {
+  idem_server *server = task->server;
+  idem__tasks_lock(server);
+  bool last = --server->tasks->doubted == 0;
+  if (other && idem__task_known(server, task->id) == task) mark_dirty(task);
+  idem__task_release(task);
+  idem__tasks_unlock(server);
+  if (last) idem__tasks_wake(server);
 }
 
 static void tell_listeners(idem__mcp_worker *worker, idem__task *task) {
@@ -420,6 +465,7 @@ void idem__tasks_deliver(idem__mcp_worker *worker) {
     save_dirty(worker->server, worker->store_queue);
     idem__tasks_load_news(worker);
   }
+  idem__tasks_look_for_doubted(worker);
   idem__tasks_lock(worker->server);
   idem__task_event *events = worker->task_events;
   bool missed = worker->task_missed;

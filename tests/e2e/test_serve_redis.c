@@ -163,6 +163,38 @@ static void a_task_is_asked_for_and_cancelled_at_another_node(void **state) {
   end_world(&in);
 }
 
+static void await_status(const node *self, const char *session, const char *id,
+                         const char *status) {
+  uint64_t until = child_now_ms() + 60000;
+  while (!strstr(ask_task(self, session, "tasks/get", id), status)) {
+    assert_true(child_now_ms() < until);
+    poll(NULL, 0, 5);
+  }
+}
+
+/* Redis lost its last writes: the task's end was among them, and who ran it says so again to who never heard of it. */
+static void a_task_whose_end_was_lost_is_over_all_the_same(void **state) {
+  static const char over[] = "\"status\":\"cancelled\"";
+  world in;
+  char session[80], id[33];
+  (void)state;
+  make_world(&in, NULL);
+  node one = start_shared(&in), other = start_shared(&in);
+  open_session(&one, session);
+  begin_task(&one, session, 600000, id);
+  assert_string_equal(redis_server_ask(&in.redis, "SAVE"), "+OK");
+  expect_in(ask_task(&one, session, "tasks/cancel", id), over);
+  await_status(&other, session, id, over);
+  redis_server_kill(&in.redis, SIGKILL);
+  assert_true(redis_server_again(&in.redis));
+  node third = start_shared(&in);
+  await_status(&third, session, id, over);
+  node_stop(&one, SIGTERM);
+  node_stop(&other, SIGTERM);
+  node_stop(&third, SIGTERM);
+  end_world(&in);
+}
+
 /* What ends within the grace is kept before its process goes; of what does not it is said why. */
 static void tasks_have_the_grace_of_their_process(void **state) {
   world in;
@@ -466,6 +498,7 @@ int main(void) {
       cmocka_unit_test(a_session_that_was_ended_is_over_everywhere),
       cmocka_unit_test(a_stream_is_taken_up_at_another_node),
       cmocka_unit_test(a_task_is_asked_for_and_cancelled_at_another_node),
+      cmocka_unit_test(a_task_whose_end_was_lost_is_over_all_the_same),
       cmocka_unit_test(tasks_have_the_grace_of_their_process),
       cmocka_unit_test(news_reach_the_listeners_of_other_nodes),
       cmocka_unit_test(a_store_in_a_cluster_is_on_every_primary),
