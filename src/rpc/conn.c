@@ -7,7 +7,6 @@
 
 /* "Content-Length: 100\r\n\r\n": the first guess at a header's length. */
 #define FIRST_HEAD 23u
-#define NEVER UINT64_MAX
 #define CUT_OFF "a request was cut off by the end of its connection"
 
 uint64_t idem__conn_now_ns(idem_conn *conn) {
@@ -71,7 +70,7 @@ IDEM__EARLY idem_status idem_conn_new(const idem_conn_opts *opts, idem_conn **ou
   conn->opts = *opts;
   conn->policy = opts->policy ? *opts->policy : idem_policy_preset(IDEM_PROFILE_JSONRPC);
   conn->next_call_id = 1;
-  conn->frame_at_ms = conn->leave_at_ms = NEVER;
+  conn->frame_at_ms = conn->leave_at_ms = IDEM__NEVER;
   conn->in_flight_max = conn->policy.limits.in_flight;
   conn->last_head = FIRST_HEAD;
   init_lists(conn);
@@ -188,13 +187,8 @@ void idem__conn_enter(idem_conn *conn) {
   conn->woken = false; /* whoever calls us looks for chunks afterwards */
 }
 
-/* A conn that failed has its calls ended as it is left: whoever hears of that may free it. */
-static inline void end_failed(idem_conn *conn) {
-  if (IDEM__UNLIKELY(conn->failure != IDEM_OK) && conn->depth == 1) idem__call_close_all(conn);
-}
-
 idem_status idem__conn_leave(idem_conn *conn) {
-  end_failed(conn);
+  idem__conn_end_failed(conn);
   if (--conn->depth == 0 && IDEM__UNLIKELY(conn->free_later)) {
     free_now(conn);
     return IDEM_E_CLOSED;
@@ -203,7 +197,7 @@ idem_status idem__conn_leave(idem_conn *conn) {
 }
 
 void idem__conn_leave_waking(idem_conn *conn) {
-  end_failed(conn);
+  idem__conn_end_failed(conn);
   bool outermost = conn->depth == 1, gone = outermost && conn->free_later;
   idem__conn_leave(conn);
   if (!outermost || gone) return;
@@ -256,14 +250,14 @@ static bool keeps_order(const idem_conn *conn) {
   return conn->policy.concurrency == 1 && conn->running;
 }
 
-static void set_refuses(idem_conn *conn, idem__reason reason) {
+void idem__conn_set_refuses(idem_conn *conn, idem__reason reason) {
   if (!conn->refuses) conn->refuses = (uint8_t)reason;
   conn->in_flight_max = 0;
 }
 
 void idem__conn_refuse_new(idem_conn *conn, idem__reason reason) {
   if (!idem__turn_waits(conn)) {
-    set_refuses(conn, reason);
+    idem__conn_set_refuses(conn, reason);
     return;
   }
   idem__conn_enter(conn);
@@ -325,6 +319,12 @@ void idem__conn_revoke(idem_conn *conn) {
   abort_with(conn, &answer, IDEM__UNAUTHORIZED, false);
 }
 
+bool idem__conn_reusable(const idem_conn *conn) {
+  return conn->failure == IDEM_OK && !conn->closed && !conn->leaving && !conn->refuses &&
+         !conn->eof && !conn->depth && idem__conn_idle(conn) && idem_list_empty(&conn->requests) &&
+         idem_list_empty(&conn->settled);
+}
+
 bool idem_conn_done(const idem_conn *conn) {
   if (conn->failure != IDEM_OK) return true;
   return (conn->eof || conn->closed) && conn->in_flight == 0 && idem_list_empty(&conn->held) &&
@@ -334,7 +334,7 @@ bool idem_conn_done(const idem_conn *conn) {
 void idem__conn_exit(idem_conn *conn) {
   if (conn->left) return;
   conn->left = true;
-  conn->leave_at_ms = NEVER;
+  conn->leave_at_ms = IDEM__NEVER;
   idem_conn_close(conn);
   if (conn->opts.on_shutdown) conn->opts.on_shutdown(conn, conn->opts.user);
 }
@@ -347,242 +347,4 @@ void idem__conn_shutdown_asked(idem_conn *conn) {
   conn->in_flight_max = 0;
   if (allowed) conn->leave_at_ms = idem__conn_clock_ms(conn) + allowed;
   if (conn->eof) idem__conn_exit(conn);
-}
-
-/* ------------------------------------------------------------------ feeding */
-
-static bool idle(const idem_conn *conn) {
-  return !conn->in_flight && !conn->call_count && !conn->queued && idem_list_empty(&conn->held) &&
-         !idem__turn_waits(conn);
-}
-
-static bool stopped(const idem_conn *conn) { return conn->closed || conn->free_later; }
-
-/* True when at least one frame came to its end. */
-static IDEM__INLINE bool take_frames(idem_conn *conn) {
-  bool progress = false;
-  while (!stopped(conn)) {
-    if (IDEM__UNLIKELY(conn->pool->turn_ns != 0) && idem__turn_put_off(conn, progress)) break;
-    idem__frame_event event = idem__framer_next(&conn->framer);
-    if (event == IDEM__FRAME_MORE) break;
-    progress = true;
-    if (IDEM__LIKELY(event == IDEM__FRAME_MESSAGE)) {
-      idem__dispatch_text(conn, conn->framer.data, conn->framer.len);
-      if (IDEM__LIKELY(idem__framer_drained(&conn->framer))) break;
-    } else {
-      idem__refuse_frame(conn, event, conn->framer.dropped);
-    }
-  }
-  return progress;
-}
-
-/* ... of what waited, or is the last. */
-IDEM__COLD static bool take_last_frames(idem_conn *conn) { return take_frames(conn); }
-
-/* The time for one frame begins with its first byte. */
-static IDEM__INLINE void watch_frame(idem_conn *conn, bool progress) {
-  uint64_t allowed = conn->policy.limits.frame_ms;
-  if (IDEM__LIKELY(!idem__framer_inside(&conn->framer)) || !allowed || stopped(conn) ||
-      idem__turn_waits(conn)) { /* its rest may be there, and is not looked at yet */
-    conn->frame_at_ms = NEVER;
-  } else if (progress || conn->frame_at_ms == NEVER) {
-    conn->frame_at_ms = idem__conn_clock_ms(conn) + allowed;
-  }
-}
-
-/* The memory of a large frame goes back when the pool's for large messages has. */
-static void trim_framer(idem_conn *conn) {
-  if (!conn->pool->large_credit) idem__framer_trim(&conn->framer);
-}
-
-static idem_status may_feed(const idem_conn *conn) {
-  if (IDEM__UNLIKELY(conn->depth)) return IDEM_E_STATE;
-  if (IDEM__UNLIKELY(conn->failure != IDEM_OK)) return conn->failure;
-  return IDEM__UNLIKELY(conn->closed || conn->eof) ? IDEM_E_CLOSED : IDEM_OK;
-}
-
-IDEM__HOT idem_status idem_conn_feed(idem_conn *conn, const char *data, size_t len) {
-  idem_status status = may_feed(conn);
-  if (IDEM__UNLIKELY(status != IDEM_OK)) return status;
-  idem__conn_enter(conn);
-  conn->active_ns = idem__conn_now_ns(conn);
-  idem__metrics_add(conn->opts.metrics, IDEM__M_BYTES_IN, len);
-  if (IDEM__UNLIKELY(idem__turn_waits(conn))) {
-    if (!idem__turn_keep(conn, data, len)) idem__conn_fail(conn, IDEM_E_NOMEM);
-    return idem__conn_leave(conn);
-  }
-  idem__framer_feed(&conn->framer, data, len);
-  bool progress = take_frames(conn);
-  if (IDEM__UNLIKELY(!idem_list_empty(&conn->held))) idem__dispatch_held(conn);
-  watch_frame(conn, progress);
-  trim_framer(conn);
-  return idem__conn_leave(conn);
-}
-
-idem_status idem__conn_message(idem_conn *conn, const char *text, size_t len,
-                               idem__message_kind *kind) {
-  idem_status status = may_feed(conn);
-  if (IDEM__UNLIKELY(status != IDEM_OK)) return status;
-  idem__conn_enter(conn);
-  conn->active_ns = idem__conn_now_ns(conn);
-  conn->last_kind = IDEM__INVALID;
-  conn->params_refused = false;
-  if (len > conn->policy.limits.message_bytes)
-    idem__refuse_frame(conn, IDEM__FRAME_OVERSIZE, len);
-  else
-    idem__dispatch_text(conn, text, len);
-  idem__dispatch_held(conn);
-  if (kind) *kind = conn->last_kind;
-  return idem__conn_leave(conn);
-}
-
-IDEM__COLD static bool take_rest(idem_conn *conn) {
-  idem__rest *rest = conn->rest;
-  if (!rest) return false;
-  if (conn->closed) set_refuses(conn, IDEM__UNAVAILABLE);
-  if (rest->batch.batch) idem__dispatch_rest_of_batch(conn);
-  if (rest->batch.batch) return false;
-  if (rest->at == rest->bytes.len) {
-    idem__turn_rest_taken(conn);
-    return false;
-  }
-  size_t from = rest->at;
-  rest->at = rest->bytes.len; /* unless some of it is put off again */
-  idem__framer_feed(&conn->framer, rest->bytes.data + from, rest->bytes.len - from);
-  bool progress = take_last_frames(conn);
-  if (!rest->batch.batch && (idem_list_empty(&rest->late.link) || stopped(conn))) {
-    idem__framer_feed(&conn->framer, NULL, 0);
-    idem__turn_rest_taken(conn);
-  }
-  return progress;
-}
-
-/* What waits for a turn gets none: it is refused, as what is held is. (In a handler of its own nobody reads for it.) */
-IDEM__COLD void idem__conn_refuse_rest(idem_conn *conn, idem__reason reason) {
-  set_refuses(conn, reason);
-  if (conn->depth > 1 || stopped(conn) || conn->failure != IDEM_OK) return;
-  idem_list_remove(&conn->rest->late.link);
-  conn->going_on = true;
-  take_rest(conn);
-  conn->going_on = false;
-}
-
-bool idem__conn_reusable(const idem_conn *conn) {
-  return conn->failure == IDEM_OK && !conn->closed && !conn->leaving && !conn->refuses &&
-         !conn->eof && !conn->depth && idle(conn) && idem_list_empty(&conn->requests) &&
-         idem_list_empty(&conn->settled);
-}
-
-IDEM__COLD static void end_input(idem_conn *conn) {
-  idem__framer_feed_eof(&conn->framer);
-  take_last_frames(conn);
-  conn->eof = true;
-  conn->frame_at_ms = NEVER;
-  idem__call_close_all(conn);
-  idem__dispatch_held(conn);
-  if (conn->leaving) idem__conn_exit(conn);
-}
-
-idem_status idem_conn_feed_eof(idem_conn *conn) {
-  idem_status status = may_feed(conn);
-  if (IDEM__UNLIKELY(status != IDEM_OK)) return status;
-  conn->eof_waits = idem__turn_waits(conn);
-  if (conn->eof_waits) return IDEM_OK;
-  idem__conn_enter(conn);
-  idem__conn_now_ns(conn);
-  end_input(conn);
-  return idem__conn_leave(conn);
-}
-
-/* Another turn: for what waits, as far as it goes. Whoever reads for the conn looks at it again. */
-IDEM__COLD void idem__conn_go_on(idem__late *late) {
-  idem_conn *conn = IDEM_CONTAINER(late, idem__rest, late)->conn;
-  idem__conn_enter(conn);
-  idem__conn_now_ns(conn);
-  conn->going_on = true;
-  idem__dispatch_held(conn); /* older than the rest */
-  bool over = !idem_list_empty(&conn->rest->late.link);
-  bool progress = !over && take_rest(conn);
-  conn->going_on = false;
-  if (conn->eof_waits && !idem__turn_waits(conn) && !stopped(conn)) end_input(conn);
-  if (!over) idem__dispatch_held(conn);
-  watch_frame(conn, progress);
-  end_failed(conn);
-  bool gone = conn->free_later;
-  idem__conn_leave(conn);
-  if (!gone) idem__conn_wake(conn);
-}
-
-/* --------------------------------------------------------------------- time */
-
-static uint64_t idle_at(const idem_conn *conn) {
-  uint64_t allowed = conn->policy.limits.idle_ms;
-  return allowed && !conn->eof && idle(conn) ? conn->active_ns / 1000000u + allowed : NEVER;
-}
-
-static uint64_t earlier(uint64_t a, const idem__timer *timer) {
-  return timer && timer->at_ms < a ? timer->at_ms : a;
-}
-
-IDEM__EARLY uint64_t idem_conn_deadline(const idem_conn *conn) {
-  if (conn->failure != IDEM_OK) return idem_list_empty(&conn->calls) ? NEVER : 0;
-  if (idem__dispatch_ready(conn)) return 0;
-  uint64_t at = conn->closed ? NEVER : idle_at(conn);
-  if (conn->frame_at_ms < at) at = conn->frame_at_ms;
-  if (conn->leave_at_ms < at) at = conn->leave_at_ms;
-  at = earlier(at, idem__heap_first(&conn->request_timers));
-  at = earlier(at, idem__heap_first(&conn->call_timers));
-  if (IDEM__LIKELY(!conn->layer) || !conn->layer->deadline) return at;
-  uint64_t layer_at = conn->layer->deadline(conn);
-  return layer_at < at ? layer_at : at;
-}
-
-static void expire_requests(idem_conn *conn, uint64_t now_ms) {
-  for (;;) {
-    idem__timer *timer = idem__heap_first(&conn->request_timers);
-    if (!timer || timer->at_ms > now_ms) return;
-    idem_request *request = IDEM_CONTAINER(timer, idem_request, timer);
-    idem__answer answer = idem__answer_timed_out(request->codes);
-    bool was_held = request->held;
-    idem_request_log(request, NULL, IDEM_LOG_WARN, "a request ran out of time", NULL);
-    idem__request_settle(request, &answer);
-    idem__request_cancel(request, IDEM_CANCEL_DEADLINE);
-    if (was_held) idem__request_end(request);
-  }
-}
-
-static void expire_frame(idem_conn *conn, uint64_t now_ms) {
-  if (conn->frame_at_ms > now_ms) return;
-  conn->frame_at_ms = NEVER;
-  idem__conn_warn(conn, "a frame did not arrive in time and was dropped", NULL, 0, NULL);
-  idem__framer_reset(&conn->framer);
-}
-
-static void expire_goodbye(idem_conn *conn, uint64_t now_ms) {
-  if (conn->leave_at_ms > now_ms) return;
-  idem__conn_note(conn, IDEM_LOG_INFO, "closing a connection that did not exit after shutdown",
-                  NULL, NULL);
-  idem__conn_exit(conn);
-}
-
-static void expire_idle(idem_conn *conn, uint64_t now_ms) {
-  if (conn->closed || idle_at(conn) > now_ms) return;
-  idem__conn_note(conn, IDEM_LOG_INFO, "closing an idle connection", NULL, NULL);
-  idem_conn_close(conn);
-}
-
-idem_status idem_conn_expire(idem_conn *conn) {
-  if (conn->depth) return IDEM_E_STATE;
-  idem__conn_enter(conn);
-  if (conn->failure != IDEM_OK) return idem__conn_leave(conn);
-  idem__conn_now_ns(conn);
-  uint64_t now_ms = idem__conn_clock_ms(conn);
-  expire_requests(conn, now_ms);
-  idem__call_expire(conn, now_ms);
-  if (conn->layer && conn->layer->expire) conn->layer->expire(conn, now_ms);
-  expire_frame(conn, now_ms);
-  expire_goodbye(conn, now_ms);
-  expire_idle(conn, now_ms);
-  idem__dispatch_held(conn);
-  return idem__conn_leave(conn);
 }

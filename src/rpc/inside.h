@@ -387,6 +387,7 @@ void idem__dispatch_rest_of_batch(idem_conn *conn);
 /* The same of what was held: for its number, or for output that was not read. */
 bool idem__turn_leave_held(idem_conn *conn, bool progress);
 void idem__conn_refuse_rest(idem_conn *conn, idem__reason reason);
+void idem__conn_set_refuses(idem_conn *conn, idem__reason reason); /* of what begins from now on */
 void idem__turn_deinit(idem_conn *conn);
 bool idem__turn_is_over(idem_conn *conn, bool progress);
 /* Where it waits, with room for so many bytes more. NULL: no memory. */
@@ -398,6 +399,7 @@ IDEM__APART bool idem__turn_put_off(idem_conn *conn, bool progress);
 void idem__turn_rest_taken(idem_conn *conn);
 void idem__conn_go_on(idem__late *late);
 
+#define IDEM__NEVER UINT64_MAX
 uint64_t idem__conn_now_ns(idem_conn *conn); /* reads the clock */
 static inline uint64_t idem__conn_clock_ms(const idem_conn *conn) {
   return conn->now_ns / 1000000u;
@@ -405,6 +407,11 @@ static inline uint64_t idem__conn_clock_ms(const idem_conn *conn) {
 /* Entry points that run callbacks stand between these; leave may free the conn. */
 void idem__conn_enter(idem_conn *conn);
 idem_status idem__conn_leave(idem_conn *conn);
+/* Nobody waits for anything: it may be closed for being idle. */
+static inline bool idem__conn_idle(const idem_conn *conn) {
+  return !conn->in_flight && !conn->call_count && !conn->queued && idem_list_empty(&conn->held) &&
+         !idem__turn_waits(conn);
+}
 /* For entry points that the application calls, not the driver: on_output tells of new output. */
 void idem__conn_leave_waking(idem_conn *conn);
 /* Its calls end when it is left, or, where nobody is inside, with the driver's next expire or close: not within a reply. */
@@ -516,6 +523,10 @@ static inline size_t idem__output_bound(const idem_conn *conn) {
 IDEM__APART void idem__call_response(idem_conn *conn, const idem__message *message);
 void idem__call_expire(idem_conn *conn, uint64_t now_ms);
 void idem__call_close_all(idem_conn *conn);
+/* A conn that failed has its calls ended as it is left: whoever hears of that may free it. */
+static inline void idem__conn_end_failed(idem_conn *conn) {
+  if (IDEM__UNLIKELY(conn->failure != IDEM_OK) && conn->depth == 1) idem__call_close_all(conn);
+}
 
 /* The peer will go (`shutdown`): it may ask no more. And it goes (`exit`). */
 void idem__conn_shutdown_asked(idem_conn *conn);

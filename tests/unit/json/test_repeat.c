@@ -131,8 +131,7 @@ static void expect_looked(const char *json, size_t outer, idem_status expected, 
 static void a_look_through_leaves_the_outer_levels(void **state) {
   (void)state;
   expect_looked("{\"a\":1,\"a\":{\"b\":2,\"b\":3}}", 0, IDEM_E_EXISTS, "{\"a\":{\"b\":3}}");
-  expect_looked("{\"a\":1,\"a\":{\"b\":2,\"b\":3}}", 1, IDEM_E_EXISTS,
-                "{\"a\":1,\"a\":{\"b\":3}}");
+  expect_looked("{\"a\":1,\"a\":{\"b\":2,\"b\":3}}", 1, IDEM_E_EXISTS, "{\"a\":1,\"a\":{\"b\":3}}");
   expect_looked("[{\"a\":1,\"a\":{\"b\":2,\"b\":3}},[{\"c\":1,\"c\":2}]]", 2, IDEM_E_EXISTS,
                 "[{\"a\":1,\"a\":{\"b\":3}},[{\"c\":2}]]");
   expect_looked("{\"a\":1,\"a\":2}", 1, IDEM_OK, "{\"a\":1,\"a\":2}");
