@@ -68,10 +68,18 @@ IDEM__COLD static void *new_piece(idem__arena *arena, size_t size) {
   return piece + 1;
 }
 
+/* A block that is within the limit needs no look at it while there are no pieces: this is asked for first. */
+static IDEM__INLINE bool within_block(const idem__arena *arena, size_t start, size_t size) {
+  return start <= arena->cap && size <= arena->cap - start;
+}
+
 IDEM__HOT void *idem__arena_malloc(idem__arena *arena, size_t size) {
   size_t start = ALIGN_UP(arena->used);
-  if (!within_limit(arena, size)) return NULL;
-  if (start > arena->cap || size > arena->cap - start) return new_piece(arena, size);
+  bool fits = within_block(arena, start, size);
+  if (IDEM__UNLIKELY(!fits || arena->pieces || arena->cap > arena->limit)) {
+    if (!within_limit(arena, size)) return NULL;
+    if (!fits) return new_piece(arena, size);
+  }
   arena->last = start;
   arena->used = start + size;
   return arena->block + start;

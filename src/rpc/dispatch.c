@@ -375,8 +375,12 @@ static IDEM__INLINE void dispatch_message(idem_conn *conn, idem__block *block, c
     refuse_rate(conn, batch, message, block->text_len);
     return;
   }
+  if (IDEM__LIKELY(message->kind == IDEM__REQUEST)) {
+    accept_request(conn, block, batch, message);
+    return;
+  }
   switch (message->kind) {
-  case IDEM__REQUEST: accept_request(conn, block, batch, message); break;
+  case IDEM__REQUEST: break;
   case IDEM__NOTIFICATION: accept_notification(conn, block, text, text_len, message); break;
   case IDEM__RESPONSE: idem__call_response(conn, message); break;
   case IDEM__INVALID:

@@ -14,7 +14,8 @@ typedef struct members {
   unsigned twice;
 } members;
 
-#define KEY_IS(key, literal) (memcmp((key)->uni.str, "" literal, sizeof(literal) - 1) == 0)
+#define KEY_IS(key, literal)                                                                       \
+  IDEM__LIKELY(memcmp((key)->uni.str, "" literal, sizeof(literal) - 1) == 0)
 
 static IDEM__INLINE int which_member(yyjson_val *key) {
   switch (unsafe_yyjson_get_len(key)) {
@@ -46,8 +47,8 @@ static IDEM__INLINE void find_members(yyjson_val *object, members *found) {
 }
 
 static bool version_ok(yyjson_val *val) {
-  return val && unsafe_yyjson_is_str(val) && unsafe_yyjson_get_len(val) == 3 &&
-         memcmp(val->uni.str, "2.0", 3) == 0;
+  return IDEM__LIKELY(val && unsafe_yyjson_is_str(val) && unsafe_yyjson_get_len(val) == 3 &&
+                      memcmp(val->uni.str, "2.0", 3) == 0);
 }
 
 static IDEM__INLINE bool id_accepted(const idem_policy *policy, const idem__id *id) {
