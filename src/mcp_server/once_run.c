@@ -294,7 +294,8 @@ static void on_given_back(const idem__store_answer *answer, void *user) {
   idem__once_gave_back(user, answer, IDEM__ONCE_AGAIN);
 }
 
-void idem__once_start(idem__once *once) {
+static void start(void *arg) {
+  idem__once *once = arg;
   idem__once_caller *caller = take_runner(once);
   if (!caller) { /* whoever came first has gone; others, on other threads, begin anew */
     idem__once_give_back(once, on_given_back);
@@ -307,6 +308,16 @@ void idem__once_start(idem__once *once) {
   idem__once_refuse_others(once);
   caller->verdict = IDEM__ONCE_RUN;
   idem__once_act(caller);
+}
+
+/* A store may say so of many keys at once. Until its turn comes nobody is chosen to run it: who goes meanwhile only waited. */
+void idem__once_start(idem__once *once) {
+  if (!idem__worker_turn_over(once->worker)) {
+    start(once);
+    return;
+  }
+  once->posted = (idem__posted){.fn = start, .arg = once};
+  idem__worker_post_lent(once->worker, &once->posted);
 }
 
 void idem__once_became_task(idem__context *context, const char *json, size_t len) {
