@@ -78,10 +78,68 @@ static idem__once_verdict verdict_of(const idem__once *once) {
   return again ? IDEM__ONCE_AGAIN : IDEM__ONCE_REFUSED;
 }
 
+/* With the lock held: who could run it, of those who wait; NULL: nobody, or on other threads alone. */
+static idem__once_caller *find_runner(const idem__once *once) {
+  for (idem_list *at = once->callers.next; at != &once->callers; at = at->next) {
+    idem__once_caller *caller = IDEM_CONTAINER(at, idem__once_caller, link);
+    if (caller->worker == once->worker &&
+        memcmp(caller->digest, once->digest, sizeof once->digest) == 0)
+      return caller;
+  }
+  return NULL;
+}
+
+static void take_next(void *arg) {
+  idem__once *once = arg;
+  idem__once_lock(once->server);
+  bool waits = find_runner(once) != NULL;
+  idem__once_unlock(once->server);
+  if (waits)
+    idem__once_take(once, once->version);
+  else
+    idem__once_settle(once, IDEM__ONCE_AGAIN, 0);
+}
+
+/* As it was before anybody ran it. */
+static void forget_run(idem__once *once) {
+  idem__once_text_unref(once->outcome);
+  once->outcome = NULL;
+  once->tries = 0;
+  once->asked = once->not_run = once->unmet = once->bare = once->broken = false;
+  once->anew = once->stored = false;
+  idem__once_lock(once->server);
+  once->left = once->away = once->unwanted = once->cancel = once->decided = false;
+  idem__once_end_call(once);
+  idem__once_set_stage(once, IDEM__ONCE_ASKING);
+  idem__once_unlock(once->server);
+}
+
+/* Its runner lacked something, which the next may have. All the others wait on where they are: were each to begin anew each time, many
+ * who lack it would join as often as they are many. A store that answers at once would run them inside each other: the next but one waits
+ * in the worker's line. */
+static bool hand_on(idem__once *once) {
+  idem__mcp_worker *worker = once->worker;
+  idem__once_lock(once->server);
+  bool waits = once->unmet && once->saved == IDEM_OK && !once->ending && find_runner(once);
+  idem__once_unlock(once->server);
+  if (!waits) return false;
+  forget_run(once);
+  once->posted = (idem__posted){.fn = take_next, .arg = once};
+  if (worker->handing_on) {
+    idem__worker_post_lent(worker, &once->posted);
+    return true;
+  }
+  worker->handing_on = true;
+  take_next(once);
+  worker->handing_on = false;
+  return true;
+}
+
 /* Who waits for what was taken from us looks at the record. Where nobody knows whether the store has it, it stays and is tried
  * again. */
 static void conclude(idem__once *once) {
   idem__once_verdict verdict = verdict_of(once);
+  if (hand_on(once)) return;
   if (is_over(once)) {
     idem__once_settle(once, verdict, idem__once_why_none(once));
     return;
@@ -111,6 +169,8 @@ static void tell_trouble(const idem__once *once) {
 static void on_stored(const idem__store_answer *answer, void *user) {
   idem__once *once = user;
   once->saved = answer->status;
+  if (answer->status == IDEM_OK)
+    once->version = may_run_again(once) ? IDEM__STORE_ABSENT : answer->version;
   bool too_large = answer->status == IDEM_E_LIMIT && answer->number < IDEM__STORE_FULL_ELSE;
   if (too_large && !once->bare) {
     once->bare = true; /* that it ran fits */
@@ -273,14 +333,8 @@ void idem__once_cancel_runner(idem__once *once) {
 /* ------------------------------------------------------------------ running */
 
 static idem__once_caller *take_runner(idem__once *once) {
-  idem__once_caller *found = NULL;
   idem__once_lock(once->server);
-  for (idem_list *at = once->callers.next; at != &once->callers && !found; at = at->next) {
-    idem__once_caller *caller = IDEM_CONTAINER(at, idem__once_caller, link);
-    if (caller->worker == once->worker &&
-        memcmp(caller->digest, once->digest, sizeof once->digest) == 0)
-      found = caller;
-  }
+  idem__once_caller *found = find_runner(once);
   if (found) {
     idem_list_remove(&found->link);
     once->judged = true;

@@ -256,6 +256,51 @@ static void a_server_that_ends_gives_back_what_waits_for_a_turn(void **state) {
   idem__store_unref(first.inner);
 }
 
+/* ---------------------------------------------------------- who lacks something */
+
+#define CROWD 40
+
+static void run_asking(idem_request *request, yyjson_val *arguments, void *user) {
+  idem_ask ask = {.key = "r", .kind = IDEM_ASK_ROOTS};
+  (void)arguments;
+  ((tool_state *)user)->runs++;
+  idem_needs_input(request, &ask, 1, NULL, 0);
+}
+
+static const idem__once *only_once(const node *self) {
+  size_t at = 0;
+  return idem_map_next(&self->server->onces->by_name, &at);
+}
+
+/* None of them can be asked. The key goes from one to the next, and the others wait on where they are: were all to begin anew each
+ * time, the key would be another one in the table. */
+static void many_who_lack_something_join_once_each(void **state) {
+  node self;
+  mcp_peer crowd[CROWD];
+  (void)state;
+  open_alone(&self, run_asking);
+  for (size_t i = 0; i < CROWD; i++) {
+    mcp_peer_open(&crowd[i], self.server, "2025-11-25");
+    assert_string_equal(mcp_peer_ask(&crowd[i], "tools/call", KEY("k")), "");
+  }
+  const idem__once *key = only_once(&self);
+  assert_non_null(key);
+  for (unsigned steps = 0; self.tool.runs < CROWD && steps < 100 * CROWD; steps++) {
+    assert_ptr_equal(only_once(&self), key);
+    idem__pool_new_turn(self.pool);
+    idem__worker_deliver(self.worker);
+    if (later_store_pump(self.store)) idem__store_queue_run(self.worker->store_queue);
+  }
+  let_all_run(&self);
+  assert_int_equal(self.tool.runs, CROWD);
+  assert_null(only_once(&self));
+  for (size_t i = 0; i < CROWD; i++) {
+    expect_in(mcp_peer_more(&crowd[i]), "a client that can be asked");
+    mcp_peer_close(&crowd[i]);
+  }
+  close_node(&self);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(keys_that_are_given_at_once_begin_in_turns),
@@ -268,6 +313,7 @@ int main(void) {
       cmocka_unit_test(one_whose_client_asks_no_more_has_its_turn),
       cmocka_unit_test(a_tool_that_is_taken_away_before_its_turn_is_still_called),
       cmocka_unit_test(a_server_that_ends_gives_back_what_waits_for_a_turn),
+      cmocka_unit_test(many_who_lack_something_join_once_each),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
