@@ -54,6 +54,9 @@ static void tell_runner(idem__once *once) {
     idem_request_drop(context->request);
 }
 
+/* What it came to is for its client alone: another may have what that lacks, or is asked itself. */
+static bool is_for_one(const idem__once *once) { return once->unmet || once->asked; }
+
 /* It may be made again, and is not made here. */
 static idem__once_refusal why_again(const idem__once *once) {
   if (!is_over(once)) return IDEM__ONCE_UNAVAILABLE;
@@ -63,14 +66,16 @@ static idem__once_refusal why_again(const idem__once *once) {
 idem__once_refusal idem__once_why_none(const idem__once *once) {
   if (once->doubtful || (once->outcome && !is_over(once)) || must_not_be_told(once))
     return IDEM__ONCE_UNAVAILABLE;
-  if (once->unmet) return why_again(once);
+  if (is_for_one(once)) return why_again(once);
   if (!once->broken) return IDEM__ONCE_TOO_LARGE;
   return may_run_again(once) ? why_again(once) : IDEM__ONCE_LOST;
 }
 
-/* Who waited for what was broken off begins anew where that may be, unless this worker goes; so does who waited with one that lacked something. */
+/* Who waited for what was broken off begins anew where that may be, unless this worker goes; so does who waited with one that lacked something
+ * or was asked. */
 static idem__once_verdict verdict_of(const idem__once *once) {
-  if (once->unmet) return is_over(once) && !once->ending ? IDEM__ONCE_AGAIN : IDEM__ONCE_REFUSED;
+  if (is_for_one(once))
+    return is_over(once) && !once->ending ? IDEM__ONCE_AGAIN : IDEM__ONCE_REFUSED;
   if (must_not_be_told(once))
     return is_fenced(once) && !once->ending ? IDEM__ONCE_AGAIN : IDEM__ONCE_REFUSED;
   if (once->outcome) return IDEM__ONCE_REPLAY;
@@ -114,13 +119,13 @@ static void forget_run(idem__once *once) {
   idem__once_unlock(once->server);
 }
 
-/* Its runner lacked something, which the next may have. All the others wait on where they are: were each to begin anew each time, many
+/* Its runner lacked something, which the next may have, or was asked, as the next will be. All the others wait on where they are: were each to begin anew each time, many
  * who lack it would join as often as they are many. A store that answers at once would run them inside each other: the next but one waits
  * in the worker's line. */
 static bool hand_on(idem__once *once) {
   idem__mcp_worker *worker = once->worker;
   idem__once_lock(once->server);
-  bool waits = once->unmet && once->saved == IDEM_OK && !once->ending && find_runner(once);
+  bool waits = is_for_one(once) && once->saved == IDEM_OK && !once->ending && find_runner(once);
   idem__once_unlock(once->server);
   if (!waits) return false;
   forget_run(once);
