@@ -56,7 +56,7 @@ typedef struct call_session {
   bool late; /* the deadline has passed */
   bool over; /* `code` is the exit status */
   int code;
-  bool told_stray, told_unknown;
+  bool told_stray, told_unknown, told_unkept;
   char errors[4096]; /* the last of a program's stderr */
   size_t errors_len;
   bool lost; /* the call has ended with its connection; `fate` is what became of it */

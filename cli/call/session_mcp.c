@@ -154,8 +154,18 @@ static bool stops_here(call_session *self) {
   return true;
 }
 
+/* Who gives a key relies on it, and a server that knows none runs the tool as often as it is asked. */
+static void warn_of_key(call_session *self) {
+  if (!self->options->key || self->told_unkept || idem_mcp_client_keys(self->client)) return;
+  self->told_unkept = true;
+  call_say("the server does not say that it knows keys: --key %s does not keep it from running the "
+           "tool again",
+           self->options->key);
+}
+
 static void call_tool(call_session *self) {
   if (stops_here(self)) return;
+  warn_of_key(self);
   idem_mcp_call_opts opts = {.on_progress = on_progress,
                              .task = self->needs_task,
                              .key = self->options->key,

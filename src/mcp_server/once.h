@@ -149,11 +149,13 @@ typedef enum idem__once_stage {
 } idem__once_stage;
 
 /* Driven by the thread of its worker; what others touch, stage, callers and flags, is under the table's lock.
- * At most one operation of the store is under way for it, and it is not freed before that has ended. */
+ * At most one operation of the store is under way for it, or it waits for a turn, and it is not freed before that has
+ * ended. */
 struct idem__once {
   idem_server *server;
   idem__mcp_worker *worker;
   idem_list flagged_link; /* in the table, when its worker is to look at it */
+  idem__posted posted;    /* the key is ours, and it waits for a turn to run */
   uint8_t name[IDEM_SHA256_BYTES];
   char group[IDEM__ONCE_GROUP + 1];  /* of its record: the keys of one principal */
   uint8_t digest[IDEM_SHA256_BYTES]; /* from AT_WORK on */
@@ -289,7 +291,7 @@ void idem__once_gave_back(idem__once *once, const idem__store_answer *answer,
                           idem__once_verdict verdict);
 void idem__once_look_in_doubt(idem__once *once);
 
-/* once_run.c: the key is ours, one of those who wait runs it. */
+/* once_run.c: the key is ours, one of those who wait runs it, in this turn or the next. */
 void idem__once_start(idem__once *once);
 /* What the run came to, for the store. */
 void idem__once_store(idem__once *once);

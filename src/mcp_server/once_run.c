@@ -54,6 +54,9 @@ static void tell_runner(idem__once *once) {
     idem_request_drop(context->request);
 }
 
+/* What it came to is for its client alone: another may have what that lacks, or is asked itself. */
+static bool is_for_one(const idem__once *once) { return once->unmet || once->asked; }
+
 /* It may be made again, and is not made here. */
 static idem__once_refusal why_again(const idem__once *once) {
   if (!is_over(once)) return IDEM__ONCE_UNAVAILABLE;
@@ -63,14 +66,16 @@ static idem__once_refusal why_again(const idem__once *once) {
 idem__once_refusal idem__once_why_none(const idem__once *once) {
   if (once->doubtful || (once->outcome && !is_over(once)) || must_not_be_told(once))
     return IDEM__ONCE_UNAVAILABLE;
-  if (once->unmet) return why_again(once);
+  if (is_for_one(once)) return why_again(once);
   if (!once->broken) return IDEM__ONCE_TOO_LARGE;
   return may_run_again(once) ? why_again(once) : IDEM__ONCE_LOST;
 }
 
-/* Who waited for what was broken off begins anew where that may be, unless this worker goes; so does who waited with one that lacked something. */
+/* Who waited for what was broken off begins anew where that may be, unless this worker goes; so does who waited with one that lacked something
+ * or was asked. */
 static idem__once_verdict verdict_of(const idem__once *once) {
-  if (once->unmet) return is_over(once) && !once->ending ? IDEM__ONCE_AGAIN : IDEM__ONCE_REFUSED;
+  if (is_for_one(once))
+    return is_over(once) && !once->ending ? IDEM__ONCE_AGAIN : IDEM__ONCE_REFUSED;
   if (must_not_be_told(once))
     return is_fenced(once) && !once->ending ? IDEM__ONCE_AGAIN : IDEM__ONCE_REFUSED;
   if (once->outcome) return IDEM__ONCE_REPLAY;
@@ -78,10 +83,68 @@ static idem__once_verdict verdict_of(const idem__once *once) {
   return again ? IDEM__ONCE_AGAIN : IDEM__ONCE_REFUSED;
 }
 
+/* With the lock held: who could run it, of those who wait; NULL: nobody, or on other threads alone. */
+static idem__once_caller *find_runner(const idem__once *once) {
+  for (idem_list *at = once->callers.next; at != &once->callers; at = at->next) {
+    idem__once_caller *caller = IDEM_CONTAINER(at, idem__once_caller, link);
+    if (caller->worker == once->worker &&
+        memcmp(caller->digest, once->digest, sizeof once->digest) == 0)
+      return caller;
+  }
+  return NULL;
+}
+
+static void take_next(void *arg) {
+  idem__once *once = arg;
+  idem__once_lock(once->server);
+  bool waits = find_runner(once) != NULL;
+  idem__once_unlock(once->server);
+  if (waits)
+    idem__once_take(once, once->version);
+  else
+    idem__once_settle(once, IDEM__ONCE_AGAIN, 0);
+}
+
+/* As it was before anybody ran it. */
+static void forget_run(idem__once *once) {
+  idem__once_text_unref(once->outcome);
+  once->outcome = NULL;
+  once->tries = 0;
+  once->asked = once->not_run = once->unmet = once->bare = once->broken = false;
+  once->anew = once->stored = false;
+  idem__once_lock(once->server);
+  once->left = once->away = once->unwanted = once->cancel = once->decided = false;
+  idem__once_end_call(once);
+  idem__once_set_stage(once, IDEM__ONCE_ASKING);
+  idem__once_unlock(once->server);
+}
+
+/* Its runner lacked something, which the next may have, or was asked, as the next will be. All the others wait on where they are: were each to begin anew each time, many
+ * who lack it would join as often as they are many. A store that answers at once would run them inside each other: the next but one waits
+ * in the worker's line. */
+static bool hand_on(idem__once *once) {
+  idem__mcp_worker *worker = once->worker;
+  idem__once_lock(once->server);
+  bool waits = is_for_one(once) && once->saved == IDEM_OK && !once->ending && find_runner(once);
+  idem__once_unlock(once->server);
+  if (!waits) return false;
+  forget_run(once);
+  once->posted = (idem__posted){.fn = take_next, .arg = once};
+  if (worker->handing_on) {
+    idem__worker_post_lent(worker, &once->posted);
+    return true;
+  }
+  worker->handing_on = true;
+  take_next(once);
+  worker->handing_on = false;
+  return true;
+}
+
 /* Who waits for what was taken from us looks at the record. Where nobody knows whether the store has it, it stays and is tried
  * again. */
 static void conclude(idem__once *once) {
   idem__once_verdict verdict = verdict_of(once);
+  if (hand_on(once)) return;
   if (is_over(once)) {
     idem__once_settle(once, verdict, idem__once_why_none(once));
     return;
@@ -111,6 +174,8 @@ static void tell_trouble(const idem__once *once) {
 static void on_stored(const idem__store_answer *answer, void *user) {
   idem__once *once = user;
   once->saved = answer->status;
+  if (answer->status == IDEM_OK)
+    once->version = may_run_again(once) ? IDEM__STORE_ABSENT : answer->version;
   bool too_large = answer->status == IDEM_E_LIMIT && answer->number < IDEM__STORE_FULL_ELSE;
   if (too_large && !once->bare) {
     once->bare = true; /* that it ran fits */
@@ -273,14 +338,8 @@ void idem__once_cancel_runner(idem__once *once) {
 /* ------------------------------------------------------------------ running */
 
 static idem__once_caller *take_runner(idem__once *once) {
-  idem__once_caller *found = NULL;
   idem__once_lock(once->server);
-  for (idem_list *at = once->callers.next; at != &once->callers && !found; at = at->next) {
-    idem__once_caller *caller = IDEM_CONTAINER(at, idem__once_caller, link);
-    if (caller->worker == once->worker &&
-        memcmp(caller->digest, once->digest, sizeof once->digest) == 0)
-      found = caller;
-  }
+  idem__once_caller *found = find_runner(once);
   if (found) {
     idem_list_remove(&found->link);
     once->judged = true;
@@ -294,7 +353,8 @@ static void on_given_back(const idem__store_answer *answer, void *user) {
   idem__once_gave_back(user, answer, IDEM__ONCE_AGAIN);
 }
 
-void idem__once_start(idem__once *once) {
+static void start(void *arg) {
+  idem__once *once = arg;
   idem__once_caller *caller = take_runner(once);
   if (!caller) { /* whoever came first has gone; others, on other threads, begin anew */
     idem__once_give_back(once, on_given_back);
@@ -307,6 +367,16 @@ void idem__once_start(idem__once *once) {
   idem__once_refuse_others(once);
   caller->verdict = IDEM__ONCE_RUN;
   idem__once_act(caller);
+}
+
+/* A store may say so of many keys at once. Until its turn comes nobody is chosen to run it: who goes meanwhile only waited. */
+void idem__once_start(idem__once *once) {
+  if (!idem__worker_turn_over(once->worker)) {
+    start(once);
+    return;
+  }
+  once->posted = (idem__posted){.fn = start, .arg = once};
+  idem__worker_post_lent(once->worker, &once->posted);
 }
 
 void idem__once_became_task(idem__context *context, const char *json, size_t len) {

@@ -65,6 +65,7 @@ struct idem__mcp_worker {
   struct idem__task_event *task_events; /* guarded by the tasks' lock */
   bool task_missed;                     /* so is this: there was no memory for an event */
   bool delivering, again;               /* what happens meanwhile is delivered by the same loop */
+  bool handing_on;                      /* a key from one who lacks something to the next */
   idem_buf scratch;                     /* a result under construction; one at a time */
   idem_pool *pool; /* whose turns it keeps, where there are any; NULL: nobody's */
   struct idem__once_marked {

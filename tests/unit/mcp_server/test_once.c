@@ -130,6 +130,37 @@ static void who_waits_for_an_answer_that_nobody_gives_is_asked(void **state) {
   }
 }
 
+/* The first answers later; none can be asked. */
+static void run_asking_later(idem_request *request, yyjson_val *arguments, void *user) {
+  tool_state *self = user;
+  if (self->kept)
+    run_asking(request, arguments, user);
+  else
+    run_keep(request, arguments, user);
+}
+
+/* Nor are they run inside each other where the store answers at once. */
+static void many_who_cannot_be_asked_are_refused_one_after_the_other(void **state) {
+  enum { CROWD = 300 };
+  static mcp_peer crowd[CROWD];
+  tool_state self = {0};
+  idem_server *server = mcp_test_server(NULL);
+  idem_ask ask = {.key = "r", .kind = IDEM_ASK_ROOTS};
+  (void)state;
+  add_tool(server, "asking", run_asking_later, &self, IDEM_ONCE_KEY, NULL);
+  for (size_t i = 0; i < CROWD; i++) {
+    mcp_peer_open(&crowd[i], server, "2025-11-25");
+    assert_string_equal(mcp_peer_ask(&crowd[i], "tools/call", KEYED("asking")), "");
+  }
+  idem_needs_input(self.kept, &ask, 1, NULL, 0);
+  assert_int_equal(self.runs, CROWD);
+  for (size_t i = 0; i < CROWD; i++) {
+    expect_in(mcp_peer_more(&crowd[i]), "a client that can be asked");
+    if (i) mcp_peer_close(&crowd[i]);
+  }
+  mcp_peer_close_with(&crowd[0], server);
+}
+
 static void run_no_resource(idem_request *request, yyjson_val *arguments, void *user) {
   (void)arguments;
   ((tool_state *)user)->runs++;
@@ -421,6 +452,7 @@ int main(void) {
       cmocka_unit_test(a_refusal_before_anything_was_done_is_not_stored),
       cmocka_unit_test(an_address_to_visit_first_is_no_outcome),
       cmocka_unit_test(who_waits_for_an_answer_that_nobody_gives_is_asked),
+      cmocka_unit_test(many_who_cannot_be_asked_are_refused_one_after_the_other),
       cmocka_unit_test(a_code_is_the_one_of_the_revision_that_hears_it),
       cmocka_unit_test(a_lost_connection_does_not_stop_what_has_a_key),
       cmocka_unit_test(a_server_that_ends_tells_the_handlers_of_calls_with_keys),
