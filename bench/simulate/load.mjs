@@ -62,7 +62,10 @@ async function drive(line, next, until, most, totals) {
   while (Date.now() < until && totals.requests < most) {
     const answer = await line.ask(next());
     totals.requests++;
-    if (answer === null || !answer.startsWith("HTTP/1.1 200") || !answer.includes('"result"')) totals.failed++;
+    if (answer === null || !answer.startsWith("HTTP/1.1 200") || !answer.includes('"result"')) {
+      totals.failed++;
+      totals.why ??= answer === null ? "a connection ended" : answer.slice(answer.indexOf("\r\n\r\n") + 4, 1000).trim();
+    }
     if (answer === null) return;
   }
 }

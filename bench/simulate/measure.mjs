@@ -62,7 +62,7 @@ export class Bench {
     const done = await tell({ seconds, most });
     const after = this.look();
     child.disconnect();
-    if (done.failed || !done.requests) throw new Error(`${kind}: ${done.failed} of ${done.requests} requests failed`);
+    if (done.failed || !done.requests) throw new Error(`${kind}: ${done.failed} of ${done.requests} requests failed, the first with: ${done.why}`);
     const each = (what) => (after[what] - before[what]) / done.requests;
     const ours = (after.node - before.node + after.redis - before.redis + done.cpuUs) / 1e6;
     return {

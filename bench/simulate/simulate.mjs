@@ -63,9 +63,10 @@ async function checkModel() {
   console.log("\nThe model against this machine (a second's requests):\n");
   const widths = [24, 12, 12, 8, 16];
   row(["", "model", "measured", "error", "cores left to us"], widths);
-  const errors = [], one = await Bench.start(bin, 1);
+  const errors = [];
   for (let nodes = 1; nodes <= Number(options.nodes); nodes++) {
-    const bench = await Bench.start(bin, nodes);
+    // Each with a store of its own: keys of a caller are bounded, and those of all counts of nodes together are more.
+    const one = await Bench.start(bin, 1), bench = await Bench.start(bin, nodes);
     for (const kind of KINDS) {
       const costs = await measure(one, kind), measured = await measure(bench, kind);
       const expected = rateHere(nodes, costs, measured.cores);
@@ -73,8 +74,8 @@ async function checkModel() {
       row([`${nodes} node${nodes > 1 ? "s" : ""}, ${kind}`, number(expected), number(measured.rate), `${number((expected / measured.rate - 1) * 100)} %`, number(measured.cores, 1)], widths);
     }
     await bench.end();
+    await one.end();
   }
-  await one.end();
   errors.sort((a, b) => a - b);
   console.log(`\n  error of the model: ${number(errors[errors.length >> 1] * 100)} % in the middle, ${number(errors.at(-1) * 100)} % at most`);
 }
