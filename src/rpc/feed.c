@@ -8,7 +8,7 @@ static bool stopped(const idem_conn *conn) { return conn->closed || conn->free_l
 static IDEM__INLINE bool take_frames(idem_conn *conn) {
   bool progress = false;
   while (!stopped(conn)) {
-    if (IDEM__UNLIKELY(conn->pool->turn_ns != 0) && idem__turn_put_off(conn, progress)) break;
+    if (IDEM__UNLIKELY(!idem__turn_goes_on(conn)) && idem__turn_put_off(conn, progress)) break;
     idem__frame_event event = idem__framer_next(&conn->framer);
     if (event == IDEM__FRAME_MORE) break;
     progress = true;

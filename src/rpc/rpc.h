@@ -248,7 +248,7 @@ void idem__pool_set_turns(idem_pool *pool, uint64_t ns, uint64_t (*now_ns)(void 
                           void (*on_late)(void *user), void *user);
 void idem__pool_new_turn(idem_pool *pool);
 bool idem__pool_turn_over(idem_pool *pool, uint64_t now_ns);
-bool idem__pool_turn_over_now(idem_pool *pool); /* looks at the clock */
+bool idem__pool_turn_over_now(idem_pool *pool); /* looks at the clock of turns, which may be coarse */
 void idem__pool_put_off(idem_pool *pool, idem__late *late);
 bool idem__pool_has_late(const idem_pool *pool); /* somebody is in line */
 /* A new turn, for those in line; true: some still are. */

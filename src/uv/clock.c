@@ -1,4 +1,4 @@
-/* clock.c - the two things the core must be given: time that never goes back, and random bits.
+/* clock.c - the two things the core must be given: time that never goes back, fine or cheap, and random bits.
  * Read from the system each time: a loop's cached time stands still while handlers run. */
 #include "uv/runtime.h"
 
@@ -11,6 +11,18 @@ IDEM__EARLY uint64_t idem__clock_ns(void *ctx) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Where the system has no cheap clock the fine one serves. */
+IDEM__EARLY uint64_t idem__coarse_clock_ns(void *ctx) {
+#ifdef CLOCK_MONOTONIC_COARSE
+  (void)ctx;
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+#else
+  return idem__clock_ns(ctx);
+#endif
 }
 
 IDEM__EARLY uint64_t idem_random_seed(void) {

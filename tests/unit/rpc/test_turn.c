@@ -250,6 +250,55 @@ static void without_turns_all_is_answered_at_once(void **state) {
   end(&all);
 }
 
+static unsigned looks;
+
+static uint64_t counted_clock(void *ctx) {
+  looks++;
+  return false_clock(ctx);
+}
+
+/* As it is at its last tick, of 4 ms. */
+static uint64_t coarse_clock(void *ctx) { return false_clock(ctx) / (4 * MS) * (4 * MS); }
+
+static void answer_at_once(idem_request *request, yyjson_val *params, void *user) {
+  (void)params, (void)user;
+  idem_reply_json(request, "1", 1);
+}
+
+/* To look at a clock for each of many short messages takes a tenth of their time. */
+static void the_clock_of_a_conn_is_read_when_that_of_turns_has_moved_on(void **state) {
+  (void)state;
+  turns all;
+  begin(&all);
+  idem__pool_set_turns(all.pool, TURN_MS * MS, coarse_clock, on_late, &all);
+  assert_int_equal(idem_router_method(all.router, "quick", answer_at_once, NULL), IDEM_OK);
+  idem_conn *conn;
+  idem_conn_opts opts = {.router = all.router,
+                         .policy = &all.policy,
+                         .alloc = &all.memory.alloc,
+                         .pool = all.pool,
+                         .now_ns = counted_clock};
+  assert_int_equal(idem_conn_new(&opts, &conn), IDEM_OK);
+  char quick[4096];
+  size_t len = 0;
+  for (unsigned i = 0; i < LINES; i++)
+    len += (size_t)snprintf(quick + len, sizeof quick - len,
+                            "{\"jsonrpc\":\"2.0\",\"id\":%u,\"method\":\"quick\"}\n", i);
+  looks = 0;
+  assert_int_equal(idem_conn_feed(conn, quick, len), IDEM_OK);
+  assert_int_equal(answers(conn, 0), LINES);
+  assert_in_range(looks, 1, 3);
+  looks = 0;
+  idem__pool_new_turn(all.pool);
+  ask(conn, LINES); /* they take long, so each is looked after */
+  assert_int_equal(answers(conn, 0), 2);
+  assert_in_range(looks, 2, 5);
+  run_all(&all);
+  assert_int_equal(answers(conn, 2), LINES - 2);
+  idem_conn_free(conn);
+  end(&all);
+}
+
 static void hear(idem_conn *conn, yyjson_val *params, void *user) {
   (void)conn, (void)params;
   ++*(unsigned *)user;
@@ -500,6 +549,7 @@ int main(void) {
       cmocka_unit_test(what_was_held_goes_on_in_turns),
       cmocka_unit_test(any_mixture_is_answered_as_without_turns),
       cmocka_unit_test(any_mixture_that_is_cut_off_is_answered_once),
-      cmocka_unit_test(without_turns_all_is_answered_at_once)};
+      cmocka_unit_test(without_turns_all_is_answered_at_once),
+      cmocka_unit_test(the_clock_of_a_conn_is_read_when_that_of_turns_has_moved_on)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
