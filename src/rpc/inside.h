@@ -88,6 +88,7 @@ struct idem_pool {
   uint64_t turn_ends_ns; /* 0: it has not begun */
   idem_list late;        /* who waits for another turn */
   uint64_t (*turn_now_ns)(void *ctx);
+  uint64_t (*tick_ns)(void *ctx); /* the same, or a coarse one that is never ahead of it */
   void (*on_late)(void *user);
   void *on_late_user;
 };
@@ -396,12 +397,12 @@ idem_buf *idem__turn_room(idem_conn *conn, size_t len);
 bool idem__turn_keep(idem_conn *conn, const char *data, size_t len);
 /* The turn is over, and the framer's input waits for another; false: it is to be worked on. */
 IDEM__APART bool idem__turn_put_off(idem_conn *conn, bool progress);
-/* Nothing is to be put off, as after most messages: nobody has waited, and the clock of turns has not moved on since the
+/* Nothing is to be put off, as after most messages: nobody has waited, and the coarse clock has not moved on since the
  * conn's was read. False: it may be. */
 static inline bool idem__turn_goes_on(const idem_conn *conn) {
   const idem_pool *pool = conn->pool;
-  return !pool->turn_ns || (!conn->rest && conn->now_ns < pool->turn_ends_ns &&
-                            pool->turn_now_ns(NULL) <= conn->now_ns);
+  return !pool->turn_ns ||
+         (!conn->rest && conn->now_ns < pool->turn_ends_ns && pool->tick_ns(NULL) <= conn->now_ns);
 }
 void idem__turn_rest_taken(idem_conn *conn);
 void idem__conn_go_on(idem__late *late);

@@ -246,9 +246,11 @@ typedef struct idem__late {
  * on_late. Without them, everything is worked on as it comes. */
 void idem__pool_set_turns(idem_pool *pool, uint64_t ns, uint64_t (*now_ns)(void *ctx),
                           void (*on_late)(void *user), void *user);
+/* A clock that costs little, as the fine one was a moment ago: between short messages it is enough. */
+void idem__pool_set_tick(idem_pool *pool, uint64_t (*coarse_ns)(void *ctx));
 void idem__pool_new_turn(idem_pool *pool);
 bool idem__pool_turn_over(idem_pool *pool, uint64_t now_ns);
-bool idem__pool_turn_over_now(idem_pool *pool); /* looks at the clock of turns, which may be coarse */
+bool idem__pool_turn_over_now(idem_pool *pool); /* looks at the clock */
 void idem__pool_put_off(idem_pool *pool, idem__late *late);
 bool idem__pool_has_late(const idem_pool *pool); /* somebody is in line */
 /* A new turn, for those in line; true: some still are. */

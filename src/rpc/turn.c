@@ -10,9 +10,13 @@
 void idem__pool_set_turns(idem_pool *pool, uint64_t ns, uint64_t (*now_ns)(void *ctx),
                           void (*on_late)(void *user), void *user) {
   pool->turn_ns = ns;
-  pool->turn_now_ns = now_ns;
+  pool->turn_now_ns = pool->tick_ns = now_ns;
   pool->on_late = on_late;
   pool->on_late_user = user;
+}
+
+void idem__pool_set_tick(idem_pool *pool, uint64_t (*coarse_ns)(void *ctx)) {
+  pool->tick_ns = coarse_ns;
 }
 
 void idem__pool_new_turn(idem_pool *pool) { pool->turn_ends_ns = 0; }
@@ -71,12 +75,12 @@ uint64_t idem__conn_clock(idem_conn *conn) { return idem__conn_now_ns(conn); }
 
 bool idem__conn_waits(const idem_conn *conn) { return idem__turn_waits(conn); }
 
-/* What a conn has done something of goes on only while nobody waits. Its own clock is read when that of turns has moved on:
+/* What a conn has done something of goes on only while nobody waits. Its own clock is read when the coarse one has moved on:
  * read for each message, it takes a tenth of the time of a short one. */
 bool idem__turn_is_over(idem_conn *conn, bool progress) {
   idem_pool *pool = conn->pool;
   if (conn->refuses) return false; /* to refuse takes no time */
-  if (progress && pool->turn_now_ns(NULL) > conn->now_ns) idem__conn_now_ns(conn);
+  if (progress && pool->tick_ns(NULL) > conn->now_ns) idem__conn_now_ns(conn);
   if (progress && conn->going_on && !idem_list_empty(&pool->late)) return true;
   return idem__pool_turn_over(pool, conn->now_ns);
 }

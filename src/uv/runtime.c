@@ -66,7 +66,8 @@ static void begin_turns(idem__runtime *runtime) {
   runtime->turns.data = runtime->late.data = runtime;
   uv_check_start(&runtime->turns, on_check);
   uv_unref((uv_handle_t *)&runtime->turns);
-  idem__pool_set_turns(runtime->pool, TURN_NS, idem__coarse_clock_ns, on_late, runtime);
+  idem__pool_set_turns(runtime->pool, TURN_NS, idem__clock_ns, on_late, runtime);
+  idem__pool_set_tick(runtime->pool, idem__coarse_clock_ns);
 }
 
 static idem_status new_runtime(uv_loop_t *loop, const idem_alloc *alloc, idem__runtime **out) {

@@ -266,11 +266,11 @@ static void answer_at_once(idem_request *request, yyjson_val *params, void *user
 }
 
 /* To look at a clock for each of many short messages takes a tenth of their time. */
-static void the_clock_of_a_conn_is_read_when_that_of_turns_has_moved_on(void **state) {
+static void the_fine_clock_is_read_when_the_coarse_one_has_moved_on(void **state) {
   (void)state;
   turns all;
   begin(&all);
-  idem__pool_set_turns(all.pool, TURN_MS * MS, coarse_clock, on_late, &all);
+  idem__pool_set_tick(all.pool, coarse_clock);
   assert_int_equal(idem_router_method(all.router, "quick", answer_at_once, NULL), IDEM_OK);
   idem_conn *conn;
   idem_conn_opts opts = {.router = all.router,
@@ -550,6 +550,6 @@ int main(void) {
       cmocka_unit_test(any_mixture_is_answered_as_without_turns),
       cmocka_unit_test(any_mixture_that_is_cut_off_is_answered_once),
       cmocka_unit_test(without_turns_all_is_answered_at_once),
-      cmocka_unit_test(the_clock_of_a_conn_is_read_when_that_of_turns_has_moved_on)};
+      cmocka_unit_test(the_fine_clock_is_read_when_the_coarse_one_has_moved_on)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
