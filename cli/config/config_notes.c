@@ -124,7 +124,8 @@ static void note_operator(serve_config *self, const tool_config *tool, yyjson_va
                                           "<<<", "2>", "1>", "&>", "2>>", "2>&1", ">&2", NULL};
   static const char *const comparing[] = {"expr", "test", "[", NULL};
   const char *program = yyjson_get_str(yyjson_arr_get_first(run)), *text = yyjson_get_str(item);
-  if (!program || !text || !is_one_of(text, operators)) return;
+  if (!program || !text || !*text || !strchr("|&<>12", *text) || !is_one_of(text, operators))
+    return;
   const char *slash = strrchr(program, '/');
   if (is_one_of(slash ? slash + 1 : program, comparing)) return;
   source_note(&self->source, item,

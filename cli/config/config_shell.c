@@ -4,6 +4,7 @@
  * or script is started: config_started.c. */
 #include "config_shell.h"
 
+#include <pthread.h>
 #include <string.h>
 
 /* Where in its words a program expects a program. */
@@ -155,11 +156,23 @@ const char *config_beginning(const word_template *word, size_t *len) {
   return literal ? word->pieces[0].text : "";
 }
 
-/* Every tool is held against every list when a file is read: by the first character most are out. */
+/* By the first character most are out. */
 bool config_is_listed(const char *list, const char *text, size_t len) {
   for (const char *at = list; len && *text && (at = strchr(at, *text)); at++)
     if (at > list && at[-1] == ' ' && strncmp(at, text, len) == 0 && at[len] == ' ') return true;
   return false;
+}
+
+name_sieve config_sieve_bit(const char *text, size_t len) {
+  unsigned kind = (unsigned char)text[0] * 7u + (unsigned char)text[len - 1] * 13u + (unsigned)len;
+  return (name_sieve)1 << kind % 64;
+}
+
+name_sieve config_sieve(const char *list) {
+  name_sieve all = 0;
+  for (const char *at = list + 1, *blank; (blank = strchr(at, ' ')); at = blank + 1)
+    if (blank > at) all |= config_sieve_bit(at, (size_t)(blank - at));
+  return all;
 }
 
 size_t config_base_name(const char **text, size_t len) {
@@ -172,13 +185,25 @@ size_t config_base_name(const char **text, size_t len) {
   return dot && dot > *text && dot[-1] >= '0' && dot[-1] <= '9' ? (size_t)(dot - *text) : len;
 }
 
+static name_sieve sieves[sizeof interpreters / sizeof *interpreters];
+static pthread_once_t sieves_once = PTHREAD_ONCE_INIT;
+
+static void make_sieves(void) {
+  for (size_t i = 0; i < sizeof interpreters / sizeof *interpreters; i++)
+    sieves[i] = config_sieve(interpreters[i].names);
+}
+
 static const interpreter *interpreter_of(const word_template *word) {
   size_t len;
   const char *text = config_beginning(word, &len);
-  if (word->count != 1 || !len) return NULL;
+  if (word->count != 1 || !len || *text == '-') return NULL;
   len = config_base_name(&text, len);
+  if (!len) return NULL;
+  pthread_once(&sieves_once, make_sieves);
+  name_sieve bit = config_sieve_bit(text, len);
   for (size_t i = 0; i < sizeof interpreters / sizeof *interpreters; i++)
-    if (config_is_listed(interpreters[i].names, text, len)) return &interpreters[i];
+    if (sieves[i] & bit && config_is_listed(interpreters[i].names, text, len))
+      return &interpreters[i];
   return NULL;
 }
 
@@ -385,11 +410,15 @@ static void check_from(shell_check *self, size_t from, const interpreter *by) {
   for (size_t i = first; i < end && i < self->count; i++) refuse(self, &self->words[i], by);
 }
 
+const char *config_program_named(const word_template *word, size_t *len) {
+  const char *text = config_beginning(word, len);
+  *len = config_name_in(word) ? 0 : config_base_name(&text, *len);
+  return text;
+}
+
 bool config_is_named(const char *list, const word_template *word) {
   size_t len;
-  const char *text = config_beginning(word, &len);
-  if (config_name_in(word)) return false;
-  len = config_base_name(&text, len);
+  const char *text = config_program_named(word, &len);
   return config_is_listed(list, text, len);
 }
 
@@ -401,7 +430,11 @@ static bool counts_anywhere(const interpreter *by) {
 
 /* The nearest interpreter speaks for its words: behind xargs stands sh -c as well. */
 void config_shell(serve_config *self, yyjson_val *value, const tool_config *tool) {
-  shell_check check = {.config = self, .tool = tool, .value = value};
+  shell_check check; /* its words are many, and written as they are seen */
+  check.config = self;
+  check.tool = tool;
+  check.value = value;
+  check.count = 0;
   see_run(&check, yyjson_obj_get(value, "run"));
   if (!check.count) return;
   config_missing(&check);

@@ -27,8 +27,15 @@ const piece *config_name_in(const word_template *word);
 const char *config_beginning(const word_template *word, size_t *len);
 /* `list` has a blank before and behind each. */
 bool config_is_listed(const char *list, const char *text, size_t len);
+/* Every tool is held against every row of some tables when a file is read. A row's sieve has a bit for each kind of name that
+ * it lists; one whose sieve lacks a name's bit does not list it. The sieves of a table are made once. */
+typedef uint64_t name_sieve;
+name_sieve config_sieve(const char *list);
+name_sieve config_sieve_bit(const char *text, size_t len);
 /* python3.11 is python3, and /usr/bin/awk is awk. */
 size_t config_base_name(const char **text, size_t len);
+/* The program that a word names; length 0: none, or a value has a part in that. */
+const char *config_program_named(const word_template *word, size_t *len);
 /* The word is one of these programs, and no value has a part in that. */
 bool config_is_named(const char *list, const word_template *word);
 /* An argument that is one of some, or a number, says nothing of its own. */

@@ -2,6 +2,7 @@
  * `docker exec box {name}`, `psql -f {name}`. One that is one of some ("enum") may. What is not known of a program's words is let pass. */
 #include "config_shell.h"
 
+#include <pthread.h>
 #include <string.h>
 
 /* A program that starts another, or a script. */
@@ -115,6 +116,23 @@ static const loader loaders[] = {
     {" lua luajit ", "l", " ", "e", true, false},
 };
 
+static name_sieve starter_sieves[sizeof starters / sizeof *starters];
+static name_sieve loader_sieves[sizeof loaders / sizeof *loaders];
+static pthread_once_t sieves_once = PTHREAD_ONCE_INIT;
+
+static void make_sieves(void) {
+  for (size_t i = 0; i < sizeof starters / sizeof *starters; i++)
+    starter_sieves[i] = config_sieve(starters[i].names);
+  for (size_t i = 0; i < sizeof loaders / sizeof *loaders; i++)
+    loader_sieves[i] = config_sieve(loaders[i].names);
+}
+
+/* The bit of a program in these; 0: none is named. */
+static name_sieve bit_of(const char *program, size_t len) {
+  pthread_once(&sieves_once, make_sieves);
+  return len ? config_sieve_bit(program, len) : 0;
+}
+
 #define A_SCRIPT "it says which script is run; name the script, or list the choices (\"enum\")"
 #define A_PROGRAM "it says which program is run; name the program, or list the choices (\"enum\")"
 
@@ -167,9 +185,12 @@ static size_t plain_at(const shell_check *self, size_t from, const starter *by, 
 /* By its name and its command; *from is where the words for what is started begin. A program whose command would be the value
  * takes that for a script, if it runs scripts. */
 static const starter *starter_of(const shell_check *self, size_t at, size_t *from) {
+  size_t len;
+  const char *program = config_program_named(self->words[at].word, &len);
+  name_sieve bit = bit_of(program, len);
   for (size_t i = 0; i < sizeof starters / sizeof *starters; i++) {
     const starter *by = &starters[i];
-    if (!config_is_named(by->names, self->words[at].word)) continue;
+    if (!(starter_sieves[i] & bit) || !config_is_listed(by->names, program, len)) continue;
     *from = at + 1;
     if (!by->commands) return by;
     size_t command = plain_at(self, at + 1, by, 0);
@@ -220,8 +241,11 @@ static void check_loader(shell_check *self, size_t at, const loader *by) {
 }
 
 static void check_loaded(shell_check *self, size_t at) {
+  size_t len;
+  const char *program = config_program_named(self->words[at].word, &len);
+  name_sieve bit = bit_of(program, len);
   for (size_t i = 0; i < sizeof loaders / sizeof *loaders; i++)
-    if (config_is_named(loaders[i].names, self->words[at].word))
+    if (loader_sieves[i] & bit && config_is_listed(loaders[i].names, program, len))
       check_loader(self, at, &loaders[i]);
 }
 

@@ -7,8 +7,8 @@
 #define MOST_BITS 16 /* half a megabyte */
 
 bool idem__memo_begin(memo *self, const idem_alloc *alloc, uint64_t values) {
-  uint32_t bits = LEAST_BITS;
-  while (bits < MOST_BITS && (uint64_t)1 << bits < values * 2) bits++;
+  uint32_t bits = LEAST_BITS; /* containers alone are remembered: a slot for each second value */
+  while (bits < MOST_BITS && (uint64_t)1 << bits < values / 2) bits++;
   uint32_t count = (uint32_t)1 << bits;
   if (count > self->capacity) {
     uint64_t *slots = idem__malloc(alloc, count * sizeof *slots);
