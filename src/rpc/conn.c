@@ -236,7 +236,7 @@ static void settle_all_held(idem_conn *conn, const idem__answer *answer) {
 }
 
 static idem__answer closing_answer(const idem_conn *conn) {
-  return conn->leaving ? idem__answer_invalid_request(IDEM__UNAVAILABLE)
+  return conn->leaving ? idem__answer_invalid_request(&conn->policy, IDEM__UNAVAILABLE)
                        : idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
 }
 
@@ -309,13 +309,13 @@ void idem_conn_abort(idem_conn *conn) {
 }
 
 void idem__conn_orphan(idem_conn *conn) {
-  idem__answer answer = idem__answer_invalid_request(IDEM__UNAVAILABLE);
+  idem__answer answer = idem__answer_invalid_request(&conn->policy, IDEM__UNAVAILABLE);
   conn->orphaned = true;
   abort_with(conn, &answer, IDEM__UNAVAILABLE, true);
 }
 
 void idem__conn_revoke(idem_conn *conn) {
-  idem__answer answer = idem__answer_invalid_request(IDEM__UNAUTHORIZED);
+  idem__answer answer = idem__answer_invalid_request(&conn->policy, IDEM__UNAUTHORIZED);
   abort_with(conn, &answer, IDEM__UNAUTHORIZED, false);
 }
 

@@ -74,6 +74,7 @@ typedef enum idem__reason {
   IDEM__UNAVAILABLE
 } idem__reason;
 const char *idem__reason_text(idem__reason reason);
+const char *idem__reason_cause(idem__reason reason); /* "Invalid Request: the id is in use" */
 
 typedef enum idem__message_kind {
   IDEM__REQUEST,
@@ -137,7 +138,11 @@ typedef struct idem__answer {
 
 const char *idem__code_text(int64_t code); /* "Parse error", ...; NULL for other codes */
 bool idem__code_allowed(idem_code_set codes, int64_t code);
-IDEM__COLD idem__answer idem__answer_invalid_request(idem__reason reason);
+/* Messages of errors name their cause; else it stands in the data alone. */
+bool idem__policy_names_causes(const idem_policy *policy);
+/* `policy` NULL: with the canonical text. */
+IDEM__COLD idem__answer idem__answer_invalid_request(const idem_policy *policy,
+                                                     idem__reason reason);
 IDEM__COLD idem__answer idem__answer_code(int64_t code);
 /* What a code set says of a peer that asks too often, and of a handler that took too long. */
 IDEM__COLD idem__answer idem__answer_rate_limited(idem_code_set codes);
