@@ -159,7 +159,8 @@ IDEM__COLD static void free_now(idem_conn *conn) {
   while (!idem_list_empty(&conn->batches)) {
     idem__batch_free(IDEM_CONTAINER(conn->batches.next, idem__batch, link));
   }
-  if (conn->attachment_free) conn->attachment_free(conn->attachment);
+  const idem__attachment_kind *kind = conn->attachment_kind;
+  if (kind && kind->free) kind->free(conn->attachment);
   idem__conn_tell_end(conn);
   idem__output_free(conn);
   idem__framer_deinit(&conn->framer);

@@ -328,9 +328,14 @@ void idem__conn_tell_output(idem_conn *conn);
 bool idem__conn_going(const idem_conn *conn);
 idem_metrics *idem__conn_metrics(const idem_conn *conn); /* NULL: nothing is counted */
 uint64_t idem__conn_now_ms(const idem_conn *conn);       /* as of the last entry point */
-/* What the layer above keeps of it: one, freed with the conn (NULL: not). */
-void idem__conn_attach(idem_conn *conn, void *attachment, void (*free_fn)(void *attachment));
-void *idem__conn_attachment(const idem_conn *conn);
+/* What a layer above keeps of it: one, of a kind that is told by its address. */
+typedef struct idem__attachment_kind {
+  void (*free)(void *attachment); /* called as the conn goes; NULL: nobody is */
+} idem__attachment_kind;
+/* `kind` NULL: it has none any more. */
+void idem__conn_attach(idem_conn *conn, const idem__attachment_kind *kind, void *attachment);
+/* NULL: there is none of this kind. */
+void *idem__conn_attachment(const idem_conn *conn, const idem__attachment_kind *kind);
 /* A protocol above that watches and waits on a conn of its own; its functions find it as the attachment. All may
  * be NULL. */
 typedef struct idem__conn_layer {
