@@ -130,6 +130,11 @@ static void part(idem_conn *conn, idem_request *request) {
   pool->parting = NULL;
 }
 
+static void tell_gone(idem_request *request) {
+  if (request->id.kind == IDEM__ID_ABSENT) return;
+  idem_request_log(request, NULL, IDEM_LOG_INFO, "a request was cancelled", "its peer has gone");
+}
+
 static void forget_requests(idem_conn *conn, idem_list *list) {
   while (!idem_list_empty(list)) {
     idem_request *request = IDEM_CONTAINER(list->next, idem_request, link);
@@ -138,7 +143,10 @@ static void forget_requests(idem_conn *conn, idem_list *list) {
       idem__refusal_forget(request);
       continue;
     }
-    if (!request->settled) idem__request_forget(request);
+    if (!request->settled) {
+      tell_gone(request);
+      idem__request_forget(request);
+    }
     idem_list_remove(&request->link);
     request->conn = NULL;
     if (was_held) {

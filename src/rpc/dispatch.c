@@ -311,6 +311,7 @@ IDEM__APART static void accept_notification(idem_conn *conn, idem__block *block,
   const idem__method *method =
       idem__router_find(conn->opts.router, message->method, message->method_len);
   if (idem__is_cancel(conn, message)) {
+    idem__conn_debug(conn, "notification", message->method, message->method_len, NULL);
     idem__metrics_notification(conn->opts.metrics, method ? method->label : 0);
     idem__cancel_by(conn, block, text, text_len, message);
     return;
