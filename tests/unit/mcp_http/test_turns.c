@@ -235,6 +235,45 @@ static void posts_that_wait_go_with_their_stream(void **state) {
   mcp_web_close(&in.web);
 }
 
+/* A ping of so many bytes. */
+static char *large(unsigned id, size_t bytes) {
+  char *text = malloc(bytes + 1);
+  assert_non_null(text);
+  int head = snprintf(text, bytes, "{\"jsonrpc\":\"2.0\",\"id\":%u,\"method\":\"ping\"", id);
+  memset(text + head, ' ', bytes - (size_t)head);
+  text[bytes - 1] = '}';
+  text[bytes] = '\0';
+  return text;
+}
+
+/* What waits is begun in its order, a message each turn, however much comes: past a bound it is refused as it comes. */
+static void past_a_bound_posts_to_a_stream_are_refused_with_their_id(void **state) {
+  world in;
+  char *first = large(1, (size_t)5 << 20), *second = large(2, (size_t)5 << 20);
+  (void)state;
+  open_stream(&in);
+  post(&in, first);
+  for (unsigned i = 0; i < 2; i++) {
+    char *answer = mcp_web_ask(&in.web, "POST", in.target, "", second);
+    assert_non_null(strstr(answer, " 503 "));
+    assert_non_null(strstr(answer, "\r\nRetry-After: 1\r\n"));
+    mcp_web_expect(answer, "\"id\":2,\"error\":{\"code\":-32600");
+  }
+  post(&in, PING("3")); /* there is room for it */
+  assert_int_equal(mcp_web_times(&in.stream, "\"jsonrpc\""), 0);
+  run_all(in.pool);
+  mcp_web_settle(&in.stream);
+  assert_int_equal(mcp_web_times(&in.stream, "\"jsonrpc\""), 2);
+  post(&in, second);
+  run_all(in.pool);
+  mcp_web_settle(&in.stream);
+  assert_int_equal(mcp_web_times(&in.stream, "\"id\":2,\"result\""), 1);
+  mcp_web_disconnect(&in.stream);
+  mcp_web_close(&in.web);
+  free(first);
+  free(second);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_has_its_session_waits_for_a_turn),
@@ -243,6 +282,7 @@ int main(void) {
       cmocka_unit_test(a_batch_that_was_begun_keeps_its_status),
       cmocka_unit_test(a_batch_stays_its_clients_who_has_gone),
       cmocka_unit_test(posts_to_a_stream_wait_for_a_turn),
+      cmocka_unit_test(past_a_bound_posts_to_a_stream_are_refused_with_their_id),
       cmocka_unit_test(posts_that_wait_are_refused_when_the_server_goes),
       cmocka_unit_test(posts_that_wait_go_with_their_stream),
   };
