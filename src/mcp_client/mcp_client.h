@@ -247,6 +247,7 @@ static inline bool idem__mcp_usable(const idem_mcp_client *client) {
 void idem__mcp_client_bind(idem_mcp_client *client, idem_conn *conn);
 /* It is the client's no longer. */
 void idem__mcp_client_unbind(idem_mcp_client *client);
+idem_mcp_client *idem__mcp_client_of(const idem_conn *conn); /* NULL: it is no client's */
 void idem__mcp_client_set_link(idem_mcp_client *client, const idem__mcp_link *link, void *user);
 /* Connecting has failed: on_ready is told. */
 void idem__mcp_client_fail(idem_mcp_client *client, idem_status status, const char *text);

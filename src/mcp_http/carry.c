@@ -208,7 +208,7 @@ static void open_message(idem__mcp_endpoint *endpoint, const char *session, cons
         .key = {yyjson_get_str(key), yyjson_get_len(key)},
         .body = {line + 1, (size_t)(text + len - line - 1)}};
     /* One whose grant cannot be read must not be taken for one that needs none. */
-    if (!grant || message.grant) (void)idem__sse_post(endpoint, &message);
+    if (!grant || message.grant) idem__sse_post_taken(endpoint, &message);
     idem__grant_unref(message.grant);
   }
   yyjson_doc_free(doc);
