@@ -344,7 +344,9 @@ struct idem__session_table {
   idem_list endpoints;
   _Atomic unsigned
       orphans; /* how often a session ended that had POSTs under way: endpoints look for theirs */
-  idem_map sse_lines; /* streams of 2024-11-05 by id: see mcp_sse.c */
+  idem_map sse_lines;     /* streams of 2024-11-05 by id: see mcp_sse.c */
+  idem_map letters_taken; /* by name, until they are certainly removed: see letter_take.c */
+  idem_list letters_back; /* of these, those of which the store did not say enough */
 };
 /* endpoint.c: has `fn` called on the thread of one of the table's endpoints, soon; NULL: that one has gone meanwhile.
  * From any thread, without the lock. NOMEM, or NOTFOUND: there is none; then it is not called. */
@@ -358,10 +360,15 @@ void idem__carry_on_news(const idem__store_change *change, void *user);
 void idem__carry_ask_stream(idem__mcp_endpoint *endpoint, const idem__http_session *session,
                             uint64_t stream);
 /* What a letter to this process says, on the endpoint's thread. */
-void idem__carry_open(idem__mcp_endpoint *endpoint, const char *session, const char *text,
-                      size_t len);
+typedef enum idem__carry_open_end {
+  IDEM__CARRY_OPENED,
+  IDEM__CARRY_STRANGE, /* nobody here waits for it */
+  IDEM__CARRY_AGAIN    /* there was no room: nothing happened */
+} idem__carry_open_end;
+idem__carry_open_end idem__carry_open(idem__mcp_endpoint *endpoint, const char *session,
+                                      const char *text, size_t len);
 
-/* letters.c: a message for the process that has a session's question or stream, as a record that it takes once. */
+/* letters.c: a message for the process that has a session's question or stream, as a record that it opens once. */
 typedef struct idem__letter {
   uint32_t node;       /* whom it is for */
   const char *session; /* IDEM__SESSION_ID bytes */
@@ -372,9 +379,11 @@ typedef struct idem__letter {
  * it was not sent; else nobody knows. */
 void idem__letter_send(idem__mcp_endpoint *endpoint, const idem__letter *letter,
                        idem__store_done done, void *user);
+/* letter_take.c: a watcher of letters. */
 void idem__letters_on_change(const idem__store_change *change, void *user);
-/* Of one nobody may have been told: takes what is there. */
+/* Of one nobody may have been told, and of another the store did not say enough: takes what is there. */
 void idem__letters_look(idem__mcp_endpoint *endpoint);
+void idem__letters_forget(idem__session_table *table); /* with the table, after its endpoints */
 void idem__session_table_make_id(const idem__session_table *table, char id[IDEM__SESSION_ID + 1]);
 /* An operation on a session's record. */
 idem__store_op idem__http_session_op(const idem__http_session *session, idem__store_verb verb);
