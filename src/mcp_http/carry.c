@@ -3,6 +3,7 @@
  * cancellations to whichever has the request, and whether anybody answers on a stream to who would, as news, which every process hears. See
  * docs/internals/mcp_http.md. */
 #include "get_stream.h"
+#include "http/endpoint.h"
 #include "serving.h"
 
 #include <stdio.h>
@@ -190,6 +191,13 @@ static idem__ip read_client(yyjson_val *value) {
   return client;
 }
 
+/* As HTTP's driver has it. The table's may be long ago: it is that of the last request for a session. */
+static uint64_t now_ms(const idem__mcp_endpoint *endpoint) {
+  const idem__http_rpc_opts *opts = &endpoint->rpc->opts;
+  return opts->now_ns ? opts->now_ns(opts->clock_ctx) / 1000000u
+                      : atomic_load(&endpoint->table->now_ms);
+}
+
 /* One whose grant cannot be read must not be taken for one that needs none. */
 static idem__carry_open_end post(idem__mcp_endpoint *endpoint, const idem__sse_message *message,
                                  bool granted) {
@@ -212,7 +220,7 @@ static idem__carry_open_end open_message(idem__mcp_endpoint *endpoint, const cha
         .session = session,
         .principal = principal,
         .client = read_client(yyjson_obj_get(root, "client")),
-        .now_ms = atomic_load(&endpoint->table->now_ms),
+        .now_ms = now_ms(endpoint),
         .grant = grant ? read_grant(&endpoint->worker->server->alloc, grant) : NULL,
         .key = {yyjson_get_str(key), yyjson_get_len(key)},
         .body = {line + 1, (size_t)(text + len - line - 1)}};

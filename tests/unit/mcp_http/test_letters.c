@@ -10,6 +10,9 @@
 
 #define STEPS 6 /* more than taking a letter takes */
 #define LETTER_MS 60000u
+#define UP_MS 1000000000u /* its machine is up for so long */
+#define COMMENT_MS 15000u
+#define IDLE_MS 1800000u
 
 typedef struct world {
   idem__store *store;
@@ -27,6 +30,7 @@ static void open_world(world *in) {
   assert_int_equal(idem__server_name_store(in->one.own.server, "shared"), IDEM_OK);
   assert_int_equal(idem__server_name_store(in->other.own.server, "shared"), IDEM_OK);
   in->other.fixture->drawn = 100; /* ids of its own */
+  in->one.now_ms += UP_MS;
   mcp_web_connect(&in->one, &in->stream);
   mcp_web_open_sse(&in->stream, "", in->target);
   mcp_web_deliver(&in->one);
@@ -177,6 +181,27 @@ static void what_is_in_hand_goes_with_its_letter(void **state) {
   close_world(&in);
 }
 
+/* Nobody asked that process for a session, so it has no other time than its driver's. */
+static void a_stream_whose_posts_come_elsewhere_is_in_use(void **state) {
+  world in;
+  (void)state;
+  open_world(&in);
+  later_store_hold(in.one.later, false);
+  for (uint64_t since = 0; since < 2 * IDLE_MS; since += 10 * COMMENT_MS) {
+    post(&in, 77);
+    for (int i = 0; i < 10; i++) {
+      in.one.now_ms += COMMENT_MS;
+      mcp_web_settle(&in.stream);
+    }
+  }
+  assert_int_equal(mcp_web_times(&in.stream, "\"id\":77"), 2 * IDLE_MS / (10 * COMMENT_MS));
+  assert_int_equal(in.one.table->sse_lines.count, 1);
+  in.one.now_ms += IDLE_MS;
+  mcp_web_settle(&in.stream);
+  assert_int_equal(in.one.table->sse_lines.count, 0);
+  close_world(&in);
+}
+
 /* Its peer goes, and the server with it or later. */
 static void taking_may_end_at_every_step(void **state) {
   (void)state;
@@ -198,6 +223,7 @@ int main(void) {
       cmocka_unit_test(letters_of_a_stream_keep_their_order),
       cmocka_unit_test(letters_nobody_told_of_are_found),
       cmocka_unit_test(what_is_in_hand_goes_with_its_letter),
+      cmocka_unit_test(a_stream_whose_posts_come_elsewhere_is_in_use),
       cmocka_unit_test(taking_may_end_at_every_step),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
