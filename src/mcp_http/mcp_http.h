@@ -434,11 +434,13 @@ void idem__rates_end(idem__rates *rates); /* takes NULL */
 
 /* ------------------------------------------------------- sessions elsewhere */
 
-/* lost.c: the store may have lost sessions that are remembered here. */
+/* lost.c: the store may have lost sessions that are remembered here, or was away when somebody ended or changed them. */
 void idem__sessions_look_for_lost(idem__mcp_endpoint *endpoint);
 
 /* remind.c: nobody kept what was told since some time: what may have changed is told. */
 void idem__http_session_remind(idem__http_session *session);
+/* ... of its resources alone, if it is told here: what was told while the store was away nobody heard. */
+void idem__http_session_remind_of_resources(idem__http_session *session);
 /* It came here from a node whose record was there, and who died shortly before has one, too: where it is gone within a lease, what may have changed
  * is told. "": it is known to be dead, and nobody was told yet. */
 void idem__http_session_doubt(idem__http_session *session, const char *listener);
@@ -467,7 +469,7 @@ struct idem__mcp_endpoint {
   idem__store_queue *queue; /* what is asked of its sessions' store */
   unsigned orphans;         /* as the table said when we last looked */
   unsigned looks;           /* of its node at the others, when it last looked around itself */
-  unsigned losses;          /* of its store, after which it has looked for sessions: see lost.c */
+  unsigned losses, aways;   /* of its store, after which it has looked for sessions: see lost.c */
   bool looks_for_lost;
   idem_list streams;
   idem_list sse_lines; /* see mcp_sse.c */
