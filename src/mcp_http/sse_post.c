@@ -185,12 +185,13 @@ static void post_far(idem__mcp_endpoint *endpoint, idem_http_exchange *exchange,
   idem_buf_deinit(&text);
 }
 
-void idem__sse_post_taken(idem__mcp_endpoint *endpoint, const idem__sse_message *sent) {
+uint16_t idem__sse_post_taken(idem__mcp_endpoint *endpoint, const idem__sse_message *sent) {
   char id[ID_ROOM], text[1024];
   idem_buf error;
-  if (idem__sse_post(endpoint, sent) != 503) return;
+  uint16_t posted = idem__sse_post(endpoint, sent);
+  if (posted != 503) return posted;
   find_id(endpoint, sent->body, id);
-  if (!*id) return;
+  if (!*id) return 503;
   idem__http_refusal refusal = {
       .status = 503, .reason = "unavailable", .id = id, .id_len = strlen(id)};
   const idem_policy *policy = &endpoint->worker->server->policy;
@@ -202,7 +203,7 @@ void idem__sse_post_taken(idem__mcp_endpoint *endpoint, const idem__sse_message 
   said.body = (idem__view){error.data, error.len};
   said.key = (idem__view){NULL, 0};
   said.refusal = true;
-  if (status == IDEM_OK) idem__sse_post(endpoint, &said);
+  return status == IDEM_OK ? idem__sse_post(endpoint, &said) : 503;
 }
 
 /* ------------------------------------------------------------------ posting */
