@@ -156,6 +156,10 @@ void idem__conn_set_heard(idem_conn *conn,
   conn->heard = fn;
 }
 
+void idem__conn_drop_notifications(idem_conn *conn, const char *reason) { conn->drops = reason; }
+
+bool idem__conn_drops_notifications(const idem_conn *conn) { return conn->drops != NULL; }
+
 void idem__conn_take_response(idem_conn *conn, const idem__message *message) {
   idem__conn_enter(conn);
   idem__call_response(conn, message);

@@ -405,6 +405,9 @@ typedef struct idem__conn_siblings {
   bool (*in_flight_elsewhere)(idem_conn *conn, const idem__id *id, bool cancel);
 } idem__conn_siblings;
 void idem__conn_set_siblings(idem_conn *conn, const idem__conn_siblings *siblings);
+/* Notifications that come from now on have no effect, for this reason, which is static and goes to the log; NULL: they have. */
+void idem__conn_drop_notifications(idem_conn *conn, const char *reason);
+bool idem__conn_drops_notifications(const idem_conn *conn);
 /* Called with each message before it is dispatched, for a transport that logs; only for looking. */
 void idem__conn_set_heard(idem_conn *conn,
                           void (*fn)(idem_conn *conn, const idem__message *message));
