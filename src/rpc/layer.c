@@ -43,7 +43,7 @@ bool idem__request_has_method(const idem_request *request) {
 
 bool idem__conn_params_refused(const idem_conn *conn) { return conn->params_refused; }
 
-size_t idem__request_bytes(const idem_request *request) { return request->block->text_len; }
+size_t idem_request_bytes(const idem_request *request) { return request->block->text_len; }
 
 bool idem__request_batched(const idem_request *request) { return request->batch != NULL; }
 

@@ -189,8 +189,6 @@ void *idem__request_user_of(const idem_request *request, idem_method_fn fn);
 /* Somebody registered the method. */
 bool idem__request_has_method(const idem_request *request);
 /* It came in an array. */
-size_t idem__request_size(const idem_request *request);  /* of the message that it came in */
-size_t idem__request_bytes(const idem_request *request); /* of the message that it came in */
 bool idem__request_batched(const idem_request *request);
 /* What its message came with (idem__conn_set_note); NULL: nothing. */
 const char *idem__request_note(const idem_request *request);

@@ -42,6 +42,15 @@ static void expect(world *in, const char *headers, const char *body, const char 
   assert_string_equal(in->lines, lines);
 }
 
+static void hello(world *in, char session[64]) {
+  mcp_web_session(
+      mcp_web_ask(&in->web, "POST", "/mcp", "",
+                  "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{"
+                  "\"protocolVersion\":\"2025-11-25\",\"capabilities\":{},\"clientInfo\":{\"name\":"
+                  "\"c\",\"version\":\"1\"}}}"),
+      session);
+}
+
 #define NOTE(method) "{\"jsonrpc\":\"2.0\",\"method\":\"" method "\"}"
 #define NO_SESSION "Mcp-Session-Id: 00000000000000000000000000000000\r\n"
 
@@ -69,6 +78,21 @@ static void a_request_that_accepts_nothing_is_told_with_its_id(void **state) {
          " 406 ",
          "WARN  a request was refused id=5 method=ping peer=test detail=406 unavailable; Accept: "
          "application/json, text/event-stream, 40 bytes\n");
+  close_world(&in);
+}
+
+/* It is answered as a tool that failed, which is no error. */
+static void a_question_that_cannot_be_asked_is_told(void **state) {
+  world in;
+  char session[64];
+  (void)state;
+  open_world(&in, IDEM_LOG_WARN);
+  hello(&in, session);
+  expect(&in, session,
+         "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"ask\"}}",
+         "\"isError\":true",
+         "WARN  a request was refused id=1 method=tools/call peer=test detail=ask: the client has "
+         "not declared {\"elicitation\":{\"form\":{}}}, 70 bytes\n");
   close_world(&in);
 }
 
@@ -107,6 +131,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_refused_notification_has_one_line),
       cmocka_unit_test(a_request_that_accepts_nothing_is_told_with_its_id),
+      cmocka_unit_test(a_question_that_cannot_be_asked_is_told),
       cmocka_unit_test(a_call_whose_client_goes_is_told),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
