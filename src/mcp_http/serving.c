@@ -183,6 +183,7 @@ static idem_status open_serving(void *at, idem_conn *conn, void *user) {
   idem__mcp_serving *serving = at;
   serving->endpoint = user;
   idem__mcp_peer_init(&serving->peer, serving->endpoint->worker, conn);
+  serving->peer.lent = true;
   serving->peer.edge = &edge;
   serving->peer.edge_ctx = serving;
   idem__conn_attach(conn, &idem__mcp_peer_kind, &serving->peer);
