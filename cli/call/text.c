@@ -128,7 +128,7 @@ void text_hide_by(const idem_log *log) { keeper = log; }
 
 void text_put_hidden(text *self, const char *data, size_t len) {
   idem_buf clean;
-  idem_buf_init(&clean, NULL, SIZE_MAX / 4);
+  idem_buf_init(&clean, NULL, 16 * len + 64); /* each letter may become "[redacted]" */
   if (keeper && len && idem_log_hide(keeper, &clean, data, len) != IDEM_OK) memory_exhausted();
   text_put(self, keeper ? clean.data : data, keeper ? clean.len : len);
   idem_buf_deinit(&clean);

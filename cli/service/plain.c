@@ -66,7 +66,9 @@ static yyjson_doc *by_position(yyjson_val *schema, yyjson_val *params) {
 }
 
 static void tell_refused(idem_request *request, const char *why) {
-  idem_request_log(request, NULL, IDEM_LOG_WARN, "arguments of a tool were refused", why);
+  char detail[512];
+  snprintf(detail, sizeof detail, "%.448s, %zu bytes", why, idem_request_bytes(request));
+  idem_request_log(request, NULL, IDEM_LOG_WARN, "arguments of a tool were refused", detail);
 }
 
 static void refuse_arguments(idem_request *request, const plain_method *self, size_t index,

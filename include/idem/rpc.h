@@ -556,6 +556,8 @@ IDEM_API void idem_request_log(idem_request *request, idem_log_bucket *bucket, i
 IDEM_API bool idem_request_is_logged(const idem_request *request);
 /* Since it came; 0 once the conn is gone. */
 IDEM_API uint64_t idem_request_age_ms(const idem_request *request);
+/* Of the message that it came in. */
+IDEM_API size_t idem_request_bytes(const idem_request *request);
 /* The codes its faults have. */
 IDEM_API idem_code_set idem_request_codes(const idem_request *request);
 

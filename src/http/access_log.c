@@ -124,6 +124,15 @@ void idem__http_log_message(idem_http_exchange *exchange, const idem__message *m
   if (subject) put_subject(logged, exchange->conn->server->log, subject, message);
 }
 
+void idem__http_log_words(idem_http_exchange *exchange, const idem_message *message) {
+  if (exchange->logged) return;
+  struct idem__http_logged *logged = idem__calloc(&exchange->conn->server->alloc, sizeof *logged);
+  exchange->logged = logged;
+  if (!logged) return;
+  logged->method_len = copy_word(logged->method, message->method, message->method_len);
+  logged->id_len = copy_word(logged->id, message->id, message->id_len);
+}
+
 /* ------------------------------------------------------------------- a line */
 
 /* Behind a trusted proxy both are named: who asked, and who passed it on. */
@@ -243,7 +252,9 @@ void idem__http_log_refusal(const idem_http_exchange *exchange, const idem__http
   idem_log *log = conn->server->log;
   idem_log_level level = level_of(refusal);
   size_t missed;
-  if (!idem_log_enabled(log, level) || !may_tell(conn->server, conn->now_ms, &missed)) return;
+  if (refusal->told || !idem_log_enabled(log, level) ||
+      !may_tell(conn->server, conn->now_ms, &missed))
+    return;
   char text[LINE_MAX + 96 + CALLER_MAX];
   idem_buf line;
   idem_buf_fixed(&line, text, sizeof text);
@@ -255,5 +266,5 @@ void idem__http_log_refusal(const idem_http_exchange *exchange, const idem__http
   if (exchange->principal && *exchange->principal) idem_buf_puts(&line, ",");
   put_caller(exchange, &line);
   if (missed) idem_buf_printf(&line, "; %zu more before", missed);
-  write_line(exchange, level, "a request was refused", &line);
+  write_line(exchange, level, refusal->what ? refusal->what : "a request was refused", &line);
 }

@@ -182,9 +182,21 @@ const idem__http_rules *idem__http_rpc_rules(const idem__http_rpc *rpc) {
   return rpc->opts.rules ? rpc->opts.rules : &idem__http_rules_jsonrpc;
 }
 
+/* What a notification of its will be refused for; NULL: for nothing that is known by now. */
+static const char *refusal_of(const idem__http_serving *serving) {
+  const idem__http_protocol *protocol = idem__http_protocol_of(serving);
+  void *state = ((idem__http_serving *)(uintptr_t)serving)->state;
+  idem__http_refusal refusal = {.status = 0};
+  if (!protocol->silent_status || !protocol->silent_refusal) return NULL;
+  if (protocol->silent_status(state, IDEM__NOTIFICATION) < 400) return NULL;
+  protocol->silent_refusal(state, IDEM__NOTIFICATION, &refusal);
+  return refusal.reason;
+}
+
 static void on_heard(idem_conn *conn, const idem__message *message) {
   idem__http_serving *serving = idem_conn_user(conn);
   serving->asked |= message->kind == IDEM__REQUEST;
+  if (message->kind == IDEM__NOTIFICATION) idem__conn_drop_notifications(conn, refusal_of(serving));
   if (serving->exchange)
     idem__http_log_message(serving->exchange, message,
                            idem__http_rpc_rules(serving->rpc)->subjects);
@@ -262,6 +274,7 @@ static void refuse_accept(const idem__http_rpc *rpc, idem_http_exchange *exchang
     const idem_message *first = idem_messages_at(messages, 0);
     refusal.id = first->kind == IDEM_MESSAGE_REQUEST ? first->id : NULL;
     refusal.id_len = first->id_len;
+    idem__http_log_words(exchange, first);
   }
   idem__http_refuse(exchange, &refusal, NULL);
   idem_messages_free(messages);

@@ -104,6 +104,8 @@ struct idem__http_refusal {
   int code;            /* JSON-RPC code; 0: IDEM_RPC_INVALID_REQUEST */
   const char *reason;  /* behaviour of errors: data.reason; NULL: no data */
   const char *why;     /* for the log alone; NULL: the reason */
+  const char *what;    /* the same: what was refused; NULL: a request */
+  bool told;           /* the log has its line */
   const char *cause;   /* for the message where rules want causes; NULL: the reason, in words */
   const char *hint;    /* the flag to add, for data.hint; NULL: none */
   char hint_value[96]; /* what to give it: the peer's own text, cut, escaped when written */
@@ -353,6 +355,9 @@ void idem__http_exchange_set_user(idem_http_exchange *exchange, void *user);
  * several the first. */
 void idem__http_log_message(idem_http_exchange *exchange, const idem__message *message,
                             const idem__http_subject *subjects);
+
+/* The same of one that no conn has read, since it is refused, and for the line of that. */
+void idem__http_log_words(idem_http_exchange *exchange, const idem_message *message);
 
 /* Keeps the request of an exchange beyond its handler, which calls this: until the exchange ends, or has been
  * served at last. LIMIT: too many wait already, or too much; NOMEM. */

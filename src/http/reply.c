@@ -165,7 +165,7 @@ void idem__http_exchange_drop(idem_http_exchange *exchange) {
     if (!conn->websocket) conn->on_stop = NULL;
   }
   if (conn && (exchange->origin || exchange->log_line || exchange->principal ||
-               exchange->challenge || exchange->judge_lines))
+               exchange->challenge || exchange->judge_lines || exchange->logged))
     free_texts(exchange, &conn->server->alloc);
 }
 

@@ -69,6 +69,9 @@ void idem__http_serving_finish_silent(idem__http_serving *serving, idem__message
     idem__http_refusal refusal = {.status = status};
     if (idem__http_protocol_of(serving)->silent_refusal)
       idem__http_protocol_of(serving)->silent_refusal(serving->state, kind, &refusal);
+    bool notified = kind == IDEM__NOTIFICATION;
+    refusal.what = notified ? "a notification was refused" : "a response was refused";
+    refusal.told = notified && idem__conn_drops_notifications(serving->conn);
     idem__http_serving_retire(serving);
     idem__http_refuse(exchange, &refusal, NULL);
   } else {

@@ -183,6 +183,7 @@ static idem_status open_serving(void *at, idem_conn *conn, void *user) {
   idem__mcp_serving *serving = at;
   serving->endpoint = user;
   idem__mcp_peer_init(&serving->peer, serving->endpoint->worker, conn);
+  serving->peer.lent = true;
   serving->peer.edge = &edge;
   serving->peer.edge_ctx = serving;
   idem__conn_attach(conn, &idem__mcp_peer_kind, &serving->peer);
@@ -443,6 +444,10 @@ static uint16_t silent_status(void *at, idem__message_kind kind) {
 
 static bool silent_waits(void *at) { return ((const idem__mcp_serving *)at)->unconfirmed != NULL; }
 
+static bool serves_sessions(const idem__mcp_serving *serving) {
+  return idem__revision_legacy(serving->endpoint->worker->server->opts.revisions) != NULL;
+}
+
 static void silent_refusal(void *at, idem__message_kind kind, idem__http_refusal *refusal) {
   const idem__mcp_serving *serving = at;
   if (serving->unavailable) {
@@ -455,7 +460,8 @@ static void silent_refusal(void *at, idem__message_kind kind, idem__http_refusal
     *refusal = serving->endpoint->bad_version;
   } else if (!belongs(serving, kind)) {
     refusal->reason = "not-initialized";
-    refusal->hint = "send the Mcp-Session-Id that initialize gave";
+    refusal->hint = serves_sessions(serving) ? "send the Mcp-Session-Id that initialize gave"
+                                             : "send an MCP-Protocol-Version that is served";
   }
 }
 

@@ -204,9 +204,10 @@ static bool refuse_uninitialized(idem__context *context) {
   }
   static const char data[] = "{\"reason\":\"not-initialized\"}";
   char text[IDEM__CAUSE];
-  const char *cause = idem__cause(
-      context, text, "Invalid Request: not initialized; send initialize first, or %s in _meta",
-      META_VERSION);
+  bool newer = idem__server_speaks(context->server, IDEM_MCP_2026_07_28);
+  const char *cause =
+      idem__cause(context, text, "Invalid Request: not initialized; send initialize first%s",
+                  newer ? ", or " META_VERSION " in _meta" : "");
   idem__refuse_for(context, 400, IDEM_RPC_INVALID_REQUEST, cause, data, sizeof data - 1);
   return false;
 }

@@ -19,10 +19,19 @@ bool idem_can_ask(const idem_request *request, idem_ask_kind kind) {
   return context && idem__ask_possible(context, kind);
 }
 
+/* The answer is a tool's failure, which has no line of its own. */
+static void tell_refused(idem__context *context, const char *why, const char *what) {
+  char detail[512];
+  snprintf(detail, sizeof detail, "%.128s: %s%.256s, %zu bytes", context->tool->name, why, what,
+           idem_request_bytes(context->request));
+  idem_request_log(context->request, NULL, IDEM_LOG_WARN, "a request was refused", detail);
+}
+
 /* The peer cannot be asked: a modern one is told what to declare, an older one's tool fails. */
 static idem_status refuse_ask(idem__context *context, const char *required) {
   idem__context_lacks(context);
   if (context->tool && !idem__revision_has(context->revision, IDEM__R_MODERN)) {
+    tell_refused(context, "the client has not declared ", required);
     return idem_tool_failed(context->request,
                             "This needs a client that can be asked for more; this one cannot.");
   }
@@ -348,7 +357,9 @@ idem_status idem_needs_input(idem_request *request, const idem_ask *asks, size_t
   }
   if (count && !idem__can_reach(context)) {
     idem__context_lacks(context);
-    return context->tool ? idem_tool_failed(request, streamless) : idem__refuse_streamless(context);
+    if (!context->tool) return idem__refuse_streamless(context);
+    tell_refused(context, "this needs an event stream; send ", NEEDED);
+    return idem_tool_failed(request, streamless);
   }
   return idem__input_ask(context, asks, count, state, state_len);
 }

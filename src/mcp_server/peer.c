@@ -162,10 +162,9 @@ static void whose(const idem_conn *conn, idem__whose *out) {
   out->client = idem__mcp_peer_client(idem__mcp_peer_of(conn));
 }
 
-/* One at an edge is its transport's, and outlives the conn. */
 static void free_line_peer(void *attachment) {
   idem__mcp_peer *peer = attachment;
-  if (peer->edge) return;
+  if (peer->lent) return;
   idem_alloc alloc = peer->worker->alloc;
   idem__mcp_peer_deinit(peer);
   idem__free(&alloc, peer);

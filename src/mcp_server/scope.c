@@ -71,7 +71,7 @@ static void tell(const idem__context *context, const char *needed, const char *w
   idem_buf_init(&line, &context->worker->alloc, TOLD_MAX);
   idem_buf_puts(&line, "insufficient-scope: ");
   idem_text_word(&line, what, strlen(what), IDEM__CAUSE / 2);
-  idem_buf_printf(&line, " needs %s, %zu bytes", needed, idem__request_bytes(context->request));
+  idem_buf_printf(&line, " needs %s, %zu bytes", needed, idem_request_bytes(context->request));
   if (*who) idem_buf_puts(&line, ", for ");
   idem_text_word(&line, who, strlen(who), SIZE_MAX);
   idem_status status = idem_buf_put(&line, claims, strlen(claims) + 1);

@@ -102,6 +102,7 @@ struct idem__mcp_peer {
   bool principal_claimed; /* nobody has checked it: good to tell peers apart, not to share out by */
   bool unavailable;       /* nobody can say whether it has a session: what it asks is refused */
   bool unknown_session;   /* it names one that is not, or no longer */
+  bool lent;              /* it is its transport's, and outlives the conn */
 };
 idem_status idem__mcp_peer_init(idem__mcp_peer *peer, idem__mcp_worker *worker, idem_conn *conn);
 void idem__mcp_peer_deinit(idem__mcp_peer *peer);

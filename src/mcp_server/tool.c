@@ -106,7 +106,7 @@ static void reply_invalid_arguments(idem__context *context, const char *sentence
 static void refuse_arguments(idem__context *context, const char *sentence, const char *logged) {
   char detail[512];
   snprintf(detail, sizeof detail, "%.128s: %.320s, %zu bytes", context->tool->name, logged,
-           idem__request_size(context->request));
+           idem_request_bytes(context->request));
   idem_request_log(context->request, NULL, IDEM_LOG_WARN, "arguments of a tool were refused",
                    detail);
   if (idem__revision_has(context->revision, IDEM__R_INPUT_FAILS_TOOL)) {

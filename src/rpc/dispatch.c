@@ -310,6 +310,10 @@ IDEM__APART static void accept_notification(idem_conn *conn, idem__block *block,
                                             size_t text_len, const idem__message *message) {
   const idem__method *method =
       idem__router_find(conn->opts.router, message->method, message->method_len);
+  if (conn->drops) {
+    idem__refuse_notification(conn, message, method, block->text_len);
+    return;
+  }
   if (idem__is_cancel(conn, message)) {
     idem__conn_debug(conn, "notification", message->method, message->method_len, NULL);
     idem__metrics_notification(conn->opts.metrics, method ? method->label : 0);

@@ -302,6 +302,7 @@ struct idem_conn {
   bool (*on_abort)(idem_request *request); /* NULL: nobody wants to know */
   idem__message_kind last_kind;
   uint32_t note_len;
+  const char *drops;               /* why notifications have no effect; NULL: they have */
   const char *note;                /* beside the messages taken now, borrowed; NULL: nothing */
   const idem__method *last_method; /* what was asked last is often asked again */
   uint64_t now_ns;
@@ -493,6 +494,9 @@ IDEM__COLD void idem__refuse_whole(idem_conn *conn, idem__reason reason, size_t 
 /* A notification that nobody here wants, or (known) whose params are none. */
 IDEM__COLD void idem__ignore_notification(idem_conn *conn, const idem__message *message,
                                           const idem__method *method, bool known, size_t size);
+/* One that comes where notifications have no effect. */
+IDEM__COLD void idem__refuse_notification(idem_conn *conn, const idem__message *message,
+                                          const idem__method *method, size_t size);
 IDEM__COLD void idem__refuse_frame(idem_conn *conn, idem__frame_event event, size_t size);
 /* A message that has an id, or might have had one; inside a batch (else NULL) or alone. */
 IDEM__COLD void idem__refuse_message(idem_conn *conn, idem__batch *batch,

@@ -43,7 +43,7 @@ bool idem__request_has_method(const idem_request *request) {
 
 bool idem__conn_params_refused(const idem_conn *conn) { return conn->params_refused; }
 
-size_t idem__request_bytes(const idem_request *request) { return request->block->text_len; }
+size_t idem_request_bytes(const idem_request *request) { return request->block->text_len; }
 
 bool idem__request_batched(const idem_request *request) { return request->batch != NULL; }
 
@@ -155,6 +155,10 @@ void idem__conn_set_heard(idem_conn *conn,
                           void (*fn)(idem_conn *conn, const idem__message *message)) {
   conn->heard = fn;
 }
+
+void idem__conn_drop_notifications(idem_conn *conn, const char *reason) { conn->drops = reason; }
+
+bool idem__conn_drops_notifications(const idem_conn *conn) { return conn->drops != NULL; }
 
 void idem__conn_take_response(idem_conn *conn, const idem__message *message) {
   idem__conn_enter(conn);

@@ -238,6 +238,16 @@ static bool is_expected(const idem_conn *conn, const idem__message *message) {
          memcmp(name, message->method, message->method_len) == 0;
 }
 
+void idem__refuse_notification(idem_conn *conn, const idem__message *message,
+                               const idem__method *method, size_t size) {
+  static const char what[] = "a notification was refused";
+  idem__metrics_notification(conn->opts.metrics, method ? method->label : 0);
+  if (is_expected(conn, message))
+    idem__conn_debug(conn, what, message->method, message->method_len, NULL);
+  else
+    idem__conn_tell_dropped(conn, what, message, conn->drops, size);
+}
+
 void idem__ignore_notification(idem_conn *conn, const idem__message *message,
                                const idem__method *method, bool known, size_t size) {
   idem__metrics_notification(conn->opts.metrics, method ? method->label : 0);

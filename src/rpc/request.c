@@ -223,8 +223,6 @@ void idem_request_drop(idem_request *request) {
 
 /* ------------------------------------------------------------------ looking */
 
-size_t idem__request_size(const idem_request *request) { return request->block->text_len; }
-
 const char *idem_request_method(const idem_request *request, size_t *len) {
   if (len) *len = request->name_len;
   return request->name;

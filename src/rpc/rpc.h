@@ -189,8 +189,6 @@ void *idem__request_user_of(const idem_request *request, idem_method_fn fn);
 /* Somebody registered the method. */
 bool idem__request_has_method(const idem_request *request);
 /* It came in an array. */
-size_t idem__request_size(const idem_request *request);  /* of the message that it came in */
-size_t idem__request_bytes(const idem_request *request); /* of the message that it came in */
 bool idem__request_batched(const idem_request *request);
 /* What its message came with (idem__conn_set_note); NULL: nothing. */
 const char *idem__request_note(const idem_request *request);
@@ -405,6 +403,9 @@ typedef struct idem__conn_siblings {
   bool (*in_flight_elsewhere)(idem_conn *conn, const idem__id *id, bool cancel);
 } idem__conn_siblings;
 void idem__conn_set_siblings(idem_conn *conn, const idem__conn_siblings *siblings);
+/* Notifications that come from now on have no effect, for this reason, which is static and goes to the log; NULL: they have. */
+void idem__conn_drop_notifications(idem_conn *conn, const char *reason);
+bool idem__conn_drops_notifications(const idem_conn *conn);
 /* Called with each message before it is dispatched, for a transport that logs; only for looking. */
 void idem__conn_set_heard(idem_conn *conn,
                           void (*fn)(idem_conn *conn, const idem__message *message));

@@ -101,7 +101,7 @@ static void params_that_do_not_fit_are_named(void **state) {
     const char *answer = serving_ask(&self, "join", rows[i].params);
     expect_in(answer, "\"code\":-32602,\"message\":\"Invalid params\",\"data\":{");
     expect_in(answer, rows[i].wanted);
-    child_line_with(self.server.err, "arguments of a tool were refused");
+    expect_in(child_line_with(self.server.err, "arguments of a tool were refused"), " bytes");
   }
   for (size_t i = 0; i < sizeof deep / sizeof *deep; i++)
     expect_in(serving_ask(&self, "deep", deep[i].params), deep[i].wanted);

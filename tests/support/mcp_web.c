@@ -60,6 +60,7 @@ static void make_endpoint(mcp_web *web, const mcp_web_opts *opts) {
   endpoint.rpc.now_ns = clock_ns;
   endpoint.rpc.clock_ctx = web;
   endpoint.rpc.limiter = opts->limiter;
+  endpoint.rpc.log = opts->log;
   if (opts->http) endpoint.rpc.stream_ms = opts->http->stream_ms;
   assert_int_equal(idem__mcp_endpoint_new(&endpoint, &web->endpoint), IDEM_OK);
 }
@@ -72,7 +73,8 @@ void mcp_web_open(mcp_web *web, const mcp_web_opts *opts) {
   idem__http_server_opts server = {.http = opts->http,
                                    .judge = opts->judge,
                                    .stays = opts->stays,
-                                   .judge_user = opts->judge_user};
+                                   .judge_user = opts->judge_user,
+                                   .log = opts->log};
   server.port = 80;
   server.loopback = true;
   assert_int_equal(idem__http_server_new(&server, &web->server), IDEM_OK);

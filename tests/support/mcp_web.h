@@ -16,6 +16,7 @@ typedef struct mcp_web_opts {
   idem__http_stay_fn stays;
   void *judge_user;
   idem__limiter *limiter;      /* NULL: none */
+  idem_log *log;               /* of its conns and its HTTP server; NULL: none */
   idem__store *store;          /* NULL: one of its own */
   idem__session_table *shared; /* another thread's table of `fixture`; NULL: its own */
   mcp_fixture *fixture;        /* NULL: its own */

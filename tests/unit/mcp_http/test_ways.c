@@ -92,6 +92,20 @@ static void without_a_session_there_is_nothing_but_initialize(void **state) {
   mcp_web_close(&web);
 }
 
+/* What a server does not know it does not advise. */
+static void hints_can_be_followed_where_one_era_is_served(void **state) {
+  (void)state;
+  mcp_web web;
+  mcp_web_open(&web, &(mcp_web_opts){.server = {.revisions = IDEM_MCP_2026_07_28}});
+  expect(mcp_web_ask(&web, "POST", "/mcp", "", READY), "400 ",
+         "\"hint\":\"send an MCP-Protocol-Version that is served\"");
+  mcp_web_close(&web);
+  mcp_web_open(&web, &(mcp_web_opts){.server = {.revisions = IDEM_MCP_2025_11_25}});
+  expect(mcp_web_ask(&web, "POST", "/mcp", "", PING), "400 ",
+         "Invalid Request: not initialized; send initialize first\",\"data\"");
+  mcp_web_close(&web);
+}
+
 static void batches_need_no_session_where_nothing_does(void **state) {
   (void)state;
   mcp_web web;
@@ -321,6 +335,7 @@ int main(void) {
       cmocka_unit_test(what_needs_a_stream_is_refused_where_there_can_be_none),
       cmocka_unit_test(a_version_that_is_not_served_is_refused_for_everything),
       cmocka_unit_test(without_a_session_there_is_nothing_but_initialize),
+      cmocka_unit_test(hints_can_be_followed_where_one_era_is_served),
       cmocka_unit_test(batches_need_no_session_where_nothing_does),
       cmocka_unit_test(what_names_no_version_speaks_one_that_must_be_served),
       cmocka_unit_test(a_server_of_the_newest_alone_names_it),
