@@ -3,6 +3,7 @@
  * cancellations to whichever has the request, and whether anybody answers on a stream to who would, as news, which every process hears. See
  * docs/internals/mcp_http.md. */
 #include "get_stream.h"
+#include "http/endpoint.h"
 #include "serving.h"
 
 #include <stdio.h>
@@ -190,28 +191,44 @@ static idem__ip read_client(yyjson_val *value) {
   return client;
 }
 
-static void open_message(idem__mcp_endpoint *endpoint, const char *session, const char *text,
-                         size_t len) {
+/* As HTTP's driver has it. The table's may be long ago: it is that of the last request for a session. */
+static uint64_t now_ms(const idem__mcp_endpoint *endpoint) {
+  const idem__http_rpc_opts *opts = &endpoint->rpc->opts;
+  return opts->now_ns ? opts->now_ns(opts->clock_ctx) / 1000000u
+                      : atomic_load(&endpoint->table->now_ms);
+}
+
+/* One whose grant cannot be read must not be taken for one that needs none. */
+static idem__carry_open_end post(idem__mcp_endpoint *endpoint, const idem__sse_message *message,
+                                 bool granted) {
+  uint16_t status = granted && !message->grant ? 503 : idem__sse_post_taken(endpoint, message);
+  if (status == 202) return IDEM__CARRY_OPENED;
+  return status == 404 ? IDEM__CARRY_STRANGE : IDEM__CARRY_AGAIN;
+}
+
+static idem__carry_open_end open_message(idem__mcp_endpoint *endpoint, const char *session,
+                                         const char *text, size_t len) {
   const char *line = memchr(text, '\n', len);
   size_t head = line ? (size_t)(line - text) : 0;
   yyjson_doc *doc = read_json(&endpoint->alloc, text, head, YYJSON_READ_NUMBER_AS_RAW);
   yyjson_val *root = yyjson_doc_get_root(doc), *grant = yyjson_obj_get(root, "grant");
   yyjson_val *key = yyjson_obj_get(root, "key");
   const char *principal = yyjson_get_str(yyjson_obj_get(root, "principal"));
+  idem__carry_open_end came = IDEM__CARRY_STRANGE;
   if (principal) {
     idem__sse_message message = {
         .session = session,
         .principal = principal,
         .client = read_client(yyjson_obj_get(root, "client")),
-        .now_ms = atomic_load(&endpoint->table->now_ms),
+        .now_ms = now_ms(endpoint),
         .grant = grant ? read_grant(&endpoint->worker->server->alloc, grant) : NULL,
         .key = {yyjson_get_str(key), yyjson_get_len(key)},
         .body = {line + 1, (size_t)(text + len - line - 1)}};
-    /* One whose grant cannot be read must not be taken for one that needs none. */
-    if (!grant || message.grant) (void)idem__sse_post(endpoint, &message);
+    came = post(endpoint, &message, grant != NULL);
     idem__grant_unref(message.grant);
   }
   yyjson_doc_free(doc);
+  return came;
 }
 
 /* ------------------------------------------------------------------- hearing */
@@ -224,22 +241,26 @@ static idem__http_session *find(idem__session_table *table, const char *id) {
   return session;
 }
 
-static void open_answer(idem__mcp_endpoint *endpoint, const char *id, const char *text,
-                        size_t len) {
+/* We wrote it, so what cannot be read is for want of memory. */
+static idem__carry_open_end open_answer(idem__mcp_endpoint *endpoint, const char *id,
+                                        const char *text, size_t len) {
   idem__http_session *session = find(endpoint->table, id);
   yyjson_doc *doc = session ? read_json(&endpoint->alloc, text, len, 0) : NULL;
+  idem_status status = session ? IDEM_E_NOMEM : IDEM_E_NOTFOUND;
   int64_t number;
   if (doc && idem__json_get_int(yyjson_obj_get(yyjson_doc_get_root(doc), "id"), &number))
-    idem__carried_answer(session, (uint64_t)number, text, len);
+    status = idem__carried_answer(session, (uint64_t)number, text, len);
   yyjson_doc_free(doc);
   if (session) idem__http_session_unref(session);
+  if (status == IDEM_OK) return IDEM__CARRY_OPENED;
+  return status == IDEM_E_NOTFOUND ? IDEM__CARRY_STRANGE : IDEM__CARRY_AGAIN;
 }
 
-void idem__carry_open(idem__mcp_endpoint *endpoint, const char *session, const char *text,
-                      size_t len) {
-  if (!len) return;
-  if (text[0] == ANSWER) open_answer(endpoint, session, text + 1, len - 1);
-  if (text[0] == MESSAGE) open_message(endpoint, session, text + 1, len - 1);
+idem__carry_open_end idem__carry_open(idem__mcp_endpoint *endpoint, const char *session,
+                                      const char *text, size_t len) {
+  if (len && text[0] == ANSWER) return open_answer(endpoint, session, text + 1, len - 1);
+  if (len && text[0] == MESSAGE) return open_message(endpoint, session, text + 1, len - 1);
+  return IDEM__CARRY_STRANGE;
 }
 
 static void hear_cancel(idem__http_session *session, const char *text, size_t len) {

@@ -1,5 +1,6 @@
-/* lost.c - sessions of a store that has lost what it held (identity.h of src/mcp_server). Nobody is told of records that go so: each image is
- * looked for, one after another, and those that are gone end as by a DELETE. */
+/* lost.c - sessions of a store that has lost what it held (identity.h of src/mcp_server), or was away: nobody was told of records that went
+ * or changed so. Each image is looked for, one after another, where the store was only away those that somebody uses; whose record is gone ends
+ * as by a DELETE, the others are what their records say, and hear of what they may have missed. */
 #include "mcp_http.h"
 
 #include <string.h>
@@ -7,19 +8,30 @@
 /* The mark stands in the list of sessions as one that nobody finds, behind the one that is looked for. */
 typedef struct looking {
   idem__mcp_endpoint *endpoint;
-  unsigned losses; /* that it is for */
+  unsigned losses, aways; /* that it is for */
+  bool all;               /* else those that somebody uses */
+  bool reminds;
   idem__http_session mark;
   idem__session_finding finding;
 } looking;
 
-static void end(looking *self, bool all) {
+static void end(looking *self, bool done) {
   idem__mcp_endpoint *endpoint = self->endpoint;
   idem__session_table_lock(endpoint->table);
   idem_list_leave(&self->mark.link);
   idem__session_table_unlock(endpoint->table);
   endpoint->looks_for_lost = false;
-  if (all) endpoint->losses = self->losses; /* else it is tried again with the next look */
+  if (done) { /* else it is tried again with the next look */
+    endpoint->losses = self->losses;
+    endpoint->aways = self->aways;
+  }
   idem__free(&endpoint->alloc, self);
+}
+
+/* With the lock held. Whoever asks for another one hears of its record. */
+static bool is_used(const idem__http_session *session) {
+  return session->get_streams || session->resumed || session->had_stream ||
+         atomic_load(&session->under_way);
 }
 
 /* The next one's id; false: that was the last. */
@@ -31,7 +43,8 @@ static bool go_on(looking *self) {
   idem_list_leave(&self->mark.link);
   for (; at != &table->sessions && !next; at = at->next) {
     next = IDEM_CONTAINER(at, idem__http_session, link);
-    if (!next->id[0]) next = NULL; /* somebody else's mark */
+    bool mark = !next->id[0]; /* somebody else's */
+    if (mark || (!self->all && !is_used(next))) next = NULL;
   }
   if (next) memcpy(self->finding.id, next->id, sizeof self->finding.id);
   if (next) idem_list_append(at, &self->mark.link);
@@ -48,6 +61,8 @@ static void forget(idem__session_table *table, const char *id) {
 
 static void on_found(idem__http_session *session, idem_status status, void *user) {
   looking *self = user;
+  if (session) atomic_fetch_add(&session->news, 1); /* its log may have grown */
+  if (session && self->reminds) idem__http_session_remind_of_resources(session);
   if (session) idem__http_session_unref(session);
   if (status == IDEM_E_NOTFOUND) forget(self->endpoint->table, self->finding.id);
   bool answered = status == IDEM_OK || status == IDEM_E_NOTFOUND;
@@ -60,12 +75,15 @@ static void on_found(idem__http_session *session, idem_status status, void *user
   idem__server_wake(server); /* streams and calls of those that ended hear of it */
 }
 
-static void begin(idem__mcp_endpoint *endpoint, unsigned losses) {
+static void begin(idem__mcp_endpoint *endpoint, unsigned losses, unsigned aways) {
   idem__session_table *table = endpoint->table;
   looking *self = idem__calloc(&endpoint->alloc, sizeof *self);
   if (!self) return;
   self->endpoint = endpoint;
   self->losses = losses;
+  self->aways = aways;
+  self->all = endpoint->losses != losses;
+  self->reminds = endpoint->aways != aways;
   self->mark.table = table;
   self->finding = (idem__session_finding){
       .table = table, .queue = endpoint->queue, .found = on_found, .user = self};
@@ -82,7 +100,8 @@ static void begin(idem__mcp_endpoint *endpoint, unsigned losses) {
 void idem__sessions_look_for_lost(idem__mcp_endpoint *endpoint) {
   idem__session_table *table = endpoint->table;
   unsigned losses = atomic_load(&table->opts.server->identity.losses);
-  bool due =
-      endpoint->losses != losses && !endpoint->looks_for_lost && !table->store->kind->immediate;
-  if (due) begin(endpoint, losses);
+  unsigned aways = atomic_load(&table->opts.server->node.aways);
+  bool due = endpoint->losses != losses || endpoint->aways != aways;
+  if (due && !endpoint->looks_for_lost && !table->store->kind->immediate)
+    begin(endpoint, losses, aways);
 }

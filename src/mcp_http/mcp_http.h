@@ -54,7 +54,7 @@ void idem__mcp_serve_message(idem_http_exchange *exchange, const idem_http_reque
 void idem__sse_make_id(const idem__session_table *table, const char *principal,
                        char id[IDEM__SESSION_ID + 1]);
 /* A message for one of its streams, posted here or to another process. Gives the status of the answer: 202, 404 where there is no
- * such stream here, 503. */
+ * such stream here, 503: no memory, or too much that was posted there waits. */
 typedef struct idem__sse_message {
   const char *session; /* IDEM__SESSION_ID bytes */
   const char *principal;
@@ -63,8 +63,12 @@ typedef struct idem__sse_message {
   idem__grant *grant; /* counted here */
   idem__view key;     /* of its header, as it stands there; absent: none */
   idem__view body;
+  bool refusal; /* it is an error of ours, to be said there */
 } idem__sse_message;
 uint16_t idem__sse_post(idem__mcp_endpoint *endpoint, const idem__sse_message *sent);
+/* One that another process took, and its sender has been told so: what becomes of it only the stream can say. 202: that it is refused
+ * was said there, too; 404; 503: nothing happened. */
+uint16_t idem__sse_post_taken(idem__mcp_endpoint *endpoint, const idem__sse_message *sent);
 /* carry.c: as a letter's text. */
 idem_status idem__carry_sse_write(idem_buf *out, const idem__sse_message *message);
 /* Frees the streams that have ended, or all. */
@@ -344,7 +348,9 @@ struct idem__session_table {
   idem_list endpoints;
   _Atomic unsigned
       orphans; /* how often a session ended that had POSTs under way: endpoints look for theirs */
-  idem_map sse_lines; /* streams of 2024-11-05 by id: see mcp_sse.c */
+  idem_map sse_lines;     /* streams of 2024-11-05 by id: see mcp_sse.c */
+  idem_map letters_taken; /* by name, until they are certainly removed: see letter_take.c */
+  idem_list letters_back; /* of these, those of which the store did not say enough */
 };
 /* endpoint.c: has `fn` called on the thread of one of the table's endpoints, soon; NULL: that one has gone meanwhile.
  * From any thread, without the lock. NOMEM, or NOTFOUND: there is none; then it is not called. */
@@ -358,10 +364,15 @@ void idem__carry_on_news(const idem__store_change *change, void *user);
 void idem__carry_ask_stream(idem__mcp_endpoint *endpoint, const idem__http_session *session,
                             uint64_t stream);
 /* What a letter to this process says, on the endpoint's thread. */
-void idem__carry_open(idem__mcp_endpoint *endpoint, const char *session, const char *text,
-                      size_t len);
+typedef enum idem__carry_open_end {
+  IDEM__CARRY_OPENED,
+  IDEM__CARRY_STRANGE, /* nobody here waits for it */
+  IDEM__CARRY_AGAIN    /* there was no room: nothing happened */
+} idem__carry_open_end;
+idem__carry_open_end idem__carry_open(idem__mcp_endpoint *endpoint, const char *session,
+                                      const char *text, size_t len);
 
-/* letters.c: a message for the process that has a session's question or stream, as a record that it takes once. */
+/* letters.c: a message for the process that has a session's question or stream, as a record that it opens once. */
 typedef struct idem__letter {
   uint32_t node;       /* whom it is for */
   const char *session; /* IDEM__SESSION_ID bytes */
@@ -372,9 +383,11 @@ typedef struct idem__letter {
  * it was not sent; else nobody knows. */
 void idem__letter_send(idem__mcp_endpoint *endpoint, const idem__letter *letter,
                        idem__store_done done, void *user);
+/* letter_take.c: a watcher of letters. */
 void idem__letters_on_change(const idem__store_change *change, void *user);
-/* Of one nobody may have been told: takes what is there. */
+/* Of one nobody may have been told, and of another the store did not say enough: takes what is there. */
 void idem__letters_look(idem__mcp_endpoint *endpoint);
+void idem__letters_forget(idem__session_table *table); /* with the table, after its endpoints */
 void idem__session_table_make_id(const idem__session_table *table, char id[IDEM__SESSION_ID + 1]);
 /* An operation on a session's record. */
 idem__store_op idem__http_session_op(const idem__http_session *session, idem__store_verb verb);
@@ -425,11 +438,13 @@ void idem__rates_end(idem__rates *rates); /* takes NULL */
 
 /* ------------------------------------------------------- sessions elsewhere */
 
-/* lost.c: the store may have lost sessions that are remembered here. */
+/* lost.c: the store may have lost sessions that are remembered here, or was away when somebody ended or changed them. */
 void idem__sessions_look_for_lost(idem__mcp_endpoint *endpoint);
 
 /* remind.c: nobody kept what was told since some time: what may have changed is told. */
 void idem__http_session_remind(idem__http_session *session);
+/* ... of its resources alone, if it is told here: what was told while the store was away nobody heard. */
+void idem__http_session_remind_of_resources(idem__http_session *session);
 /* It came here from a node whose record was there, and who died shortly before has one, too: where it is gone within a lease, what may have changed
  * is told. "": it is known to be dead, and nobody was told yet. */
 void idem__http_session_doubt(idem__http_session *session, const char *listener);
@@ -458,7 +473,7 @@ struct idem__mcp_endpoint {
   idem__store_queue *queue; /* what is asked of its sessions' store */
   unsigned orphans;         /* as the table said when we last looked */
   unsigned looks;           /* of its node at the others, when it last looked around itself */
-  unsigned losses;          /* of its store, after which it has looked for sessions: see lost.c */
+  unsigned losses, aways;   /* of its store, after which it has looked for sessions: see lost.c */
   bool looks_for_lost;
   idem_list streams;
   idem_list sse_lines; /* see mcp_sse.c */

@@ -38,11 +38,7 @@ static void remind_of_lists(idem__http_session *session) {
 static void remind_of_resource(idem__http_session *session, const char *uri) {
   idem_buf params;
   idem_buf_init(&params, &session->table->alloc, TEXT_BYTES);
-  idem__writer writer = idem__writer_on(&params);
-  idem__write_object(&writer);
-  idem__write_member_text(&writer, "uri", uri);
-  idem__write_object_end(&writer);
-  if (writer.status == IDEM_OK)
+  if (idem__updated_params(&params, uri) == IDEM_OK)
     keep(session, &(idem__mcp_news){.method = "notifications/resources/updated",
                                     .params = params.data,
                                     .len = params.len,
@@ -68,6 +64,16 @@ void idem__http_session_remind(idem__http_session *session) {
   if (!atomic_load(&session->legacy.initialized)) return;
   remind_of_lists(session);
   remind_of_resources(session);
+}
+
+/* What the lists say is told by the nodes' records. */
+void idem__http_session_remind_of_resources(idem__http_session *session) {
+  idem__session_table_lock(session->table);
+  bool ours = atomic_load(&session->legacy.initialized) && !session->ended &&
+              idem__http_session_is_told_here(session) &&
+              (session->get_streams || session->had_stream);
+  idem__session_table_unlock(session->table);
+  if (ours) remind_of_resources(session);
 }
 
 /* ------------------------------------------------------- a node that may have died */

@@ -55,7 +55,9 @@ void *idem__serving_await(idem__mcp_serving *serving);
 void idem__serving_confirmed(const idem__store_answer *answer, void *user);
 /* siblings.c, for it: an answer as text; what came from another process. On any thread. */
 idem_status idem__carry_write(idem_buf *out, const idem__message *message);
-void idem__carried_answer(idem__http_session *session, uint64_t id, const char *text, size_t len);
+/* NOTFOUND: nobody here waits for it; NOMEM: it was not given to who does. */
+idem_status idem__carried_answer(idem__http_session *session, uint64_t id, const char *text,
+                                 size_t len);
 void idem__carried_cancel(idem__http_session *session, const idem__id *id);
 
 /* serving_stream.c: see idem__http_protocol. */

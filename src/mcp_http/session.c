@@ -359,12 +359,14 @@ idem_status idem__session_table_new(const idem__session_table_opts *opts,
   idem__lock_init(&table->lock);
   idem_map_init(&table->by_id, &table->alloc, idem__router_seed(opts->server->router));
   idem_map_init(&table->sse_lines, &table->alloc, table->by_id.seed);
+  idem_map_init(&table->letters_taken, &table->alloc, table->by_id.seed);
   idem_map_init(&table->holders, &table->alloc, table->by_id.seed);
   idem__heap_init(&table->ranks, &table->alloc);
   idem_list_init(&table->sessions);
   idem_list_init(&table->idle);
   idem_list_init(&table->lingering);
   idem_list_init(&table->doubts);
+  idem_list_init(&table->letters_back);
   atomic_init(&table->settle_ms, UINT64_MAX);
   idem_list_init(&table->endpoints);
   table->store = idem__store_ref(opts->server->store);
@@ -398,8 +400,10 @@ void idem__session_table_free(idem__session_table *table) {
   while (!idem_list_empty(&table->sessions)) {
     idem__http_session_forget(IDEM_CONTAINER(table->sessions.next, idem__http_session, link));
   }
+  idem__letters_forget(table);
   idem_map_deinit(&table->by_id);
   idem_map_deinit(&table->sse_lines);
+  idem_map_deinit(&table->letters_taken);
   idem_map_deinit(&table->holders);
   idem__heap_deinit(&table->ranks);
   leave_place(table);

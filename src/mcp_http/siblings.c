@@ -45,20 +45,20 @@ idem_status idem__carry_write(idem_buf *out, const idem__message *message) {
   return writer.status;
 }
 
-/* As long as the lock is held whoever asked is there, and so is its worker. */
-static bool send_to_post(carried *answer) {
+/* As long as the lock is held whoever asked is there, and so is its worker. NOTFOUND: nobody waits for it. */
+static idem_status send_to_post(carried *answer) {
   idem__http_session *session = answer->session;
-  bool sent = false;
+  idem_status status = IDEM_E_NOTFOUND;
   idem__http_session_ref(session); /* for the way */
   idem__in_flight_lock(session);
   const idem__session_post *post = idem__post_of_call(session, answer->id);
   if (post) {
     answer->endpoint = post->endpoint;
-    sent = idem__worker_post(post->endpoint->worker, deliver_carried, answer) == IDEM_OK;
+    status = idem__worker_post(post->endpoint->worker, deliver_carried, answer);
   }
   idem__in_flight_unlock(session);
-  if (!sent) idem__http_session_unref(session);
-  return sent;
+  if (status != IDEM_OK) idem__http_session_unref(session);
+  return status;
 }
 
 static carried *new_carried(idem__http_session *session, uint64_t id, const char *text,
@@ -71,9 +71,12 @@ static carried *new_carried(idem__http_session *session, uint64_t id, const char
   return answer;
 }
 
-void idem__carried_answer(idem__http_session *session, uint64_t id, const char *text, size_t len) {
+idem_status idem__carried_answer(idem__http_session *session, uint64_t id, const char *text,
+                                 size_t len) {
   carried *answer = new_carried(session, id, text, len);
-  if (answer && !send_to_post(answer)) free_carried(answer);
+  idem_status status = answer ? send_to_post(answer) : IDEM_E_NOMEM;
+  if (answer && status != IDEM_OK) free_carried(answer);
+  return status;
 }
 
 /* To another process, which asked; true: it is done with. */
@@ -93,7 +96,7 @@ static bool carry(idem__mcp_serving *serving, const idem__message *message) {
           : NULL;
   idem_buf_deinit(&text);
   if (!answer) return false;
-  bool sent = send_to_post(answer);
+  bool sent = send_to_post(answer) == IDEM_OK;
   if (!sent) free_carried(answer);
   return sent;
 }

@@ -167,6 +167,16 @@ static void ask_owner(idem__get_stream *stream) {
   idem__stream_owner_ask(&stream->owner);
 }
 
+/* Its record is gone, of which nobody may have been told. */
+static void lose_session(idem__get_stream *stream) {
+  idem__session_table *table = stream->endpoint->table;
+  idem__session_table_lock(table);
+  idem__http_session_forget(stream->session);
+  idem__session_table_unlock(table);
+  end_stream(stream);
+  idem__server_wake(table->opts.server); /* what else it has here ends, too */
+}
+
 /* Events are put out as they were kept; those that come while the log is read are read next. */
 static void on_read(idem_status status, void *user) {
   idem__get_stream *stream = user;
@@ -176,7 +186,9 @@ static void on_read(idem_status status, void *user) {
   if (events->len) idem__http_stream_put(stream->exchange, events->data, events->len);
   idem_buf_deinit(events);
   if (stream->stream == 0) note_told(stream);
-  if (stream->reading.last || (stream->over && status == IDEM_OK))
+  if (status == IDEM_E_NOTFOUND)
+    lose_session(stream);
+  else if (stream->reading.last || (stream->over && status == IDEM_OK))
     end_stream(stream); /* what is not there by now will not come */
   else if (stream->again)
     idem__get_stream_flush(stream);

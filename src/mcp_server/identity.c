@@ -199,6 +199,8 @@ void idem__identity_deliver(idem__mcp_worker *worker) {
 void idem__identity_on_change(const idem__store_change *change, void *user) {
   idem_server *server = user;
   if (change->event == IDEM__STORE_WAS_AWAY) {
+    atomic_fetch_add(&server->node.aways, 1); /* nobody was told of what happened meanwhile */
+    atomic_store(&server->node.look, true);
     idem__node_renew_soon(server);
     idem__once_doubt_owners(server);
     idem__tasks_doubt(server); /* it may have come back without its last writes */

@@ -28,6 +28,14 @@ bool idem__session_wants(const idem__mcp_session *session, const idem__mcp_news 
 
 /* ---------------------------------------------------------------- telling */
 
+idem_status idem__updated_params(idem_buf *out, const char *uri) {
+  idem__writer writer = idem__writer_on(out);
+  idem__write_object(&writer);
+  idem__write_member_text(&writer, "uri", uri);
+  idem__write_object_end(&writer);
+  return writer.status;
+}
+
 static void tell_line_peers(idem__mcp_worker *worker, const idem__mcp_news *news) {
   for (idem_list *at = worker->peers.next; at != &worker->peers;) {
     idem__mcp_peer *peer = IDEM_CONTAINER(at, idem__mcp_peer, link);
@@ -46,6 +54,44 @@ void idem__worker_tell(idem__mcp_worker *worker, const idem__mcp_news *news) {
   for (idem_list *at = worker->subscribers.next; at != &worker->subscribers; at = at->next) {
     idem__mcp_subscriber *subscriber = IDEM_CONTAINER(at, idem__mcp_subscriber, link);
     subscriber->on_news(subscriber, news);
+  }
+}
+
+/* --------------------------------------------------------------- reminding */
+
+/* What stands at this place in the map of its subscriptions; false: that has not so many. */
+static bool remind_peer(idem__mcp_worker *worker, const idem__mcp_peer *peer, size_t place) {
+  const idem_map *subscriptions = &peer->session->subscriptions;
+  if (place >= subscriptions->cap) return false;
+  const char *uri = subscriptions->slots[place].value;
+  if (!uri || !idem__scope_may_hear(worker, peer->grant, uri)) return true;
+  idem_buf params;
+  idem_buf_init(&params, &worker->alloc, (size_t)1 << 20);
+  if (idem__updated_params(&params, uri) == IDEM_OK)
+    idem__notify_own(peer->conn, "notifications/resources/updated", params.data, params.len);
+  idem_buf_deinit(&params);
+  return true;
+}
+
+static bool remind_line_peers(idem__mcp_worker *worker, size_t place) {
+  bool more = false;
+  for (idem_list *at = worker->peers.next; at != &worker->peers;) {
+    const idem__mcp_peer *peer = IDEM_CONTAINER(at, idem__mcp_peer, link);
+    at = at->next;
+    if (peer->session) more |= remind_peer(worker, peer, place);
+  }
+  return more;
+}
+
+/* Each is told one thing at a time, for who is told may go. */
+void idem__worker_remind(idem__mcp_worker *worker) {
+  unsigned aways = atomic_load(&worker->server->node.aways);
+  if (worker->aways == aways) return;
+  worker->aways = aways;
+  bool more = true;
+  for (size_t place = 0; more; place++) {
+    more = remind_line_peers(worker, place);
+    more |= idem__listeners_remind(worker, place);
   }
 }
 

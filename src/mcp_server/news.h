@@ -17,10 +17,15 @@ typedef struct idem__mcp_news {
 
 /* Is it for this session? HTTP asks with its table's lock held. */
 bool idem__session_wants(const idem__mcp_session *session, const idem__mcp_news *news);
+/* Params that say which resource may have changed. */
+idem_status idem__updated_params(idem_buf *out, const char *uri);
 /* Tells the peers of one worker, on its thread. */
 void idem__worker_tell(idem__mcp_worker *worker, const idem__mcp_news *news);
 /* ... of every worker, from any thread: it is copied. NOMEM; LIMIT: too much waits. */
 idem_status idem__server_tell(idem_server *server, const idem__mcp_news *news);
+/* Its store was away, and news of resources may have been told meanwhile: line peers and those who listen look again at what they
+ * subscribed to. Sessions over HTTP are its subscribers' affair. */
+void idem__worker_remind(idem__mcp_worker *worker);
 /* What waits for this worker. */
 void idem__worker_tell_waiting(idem__mcp_worker *worker);
 void idem__worker_forget_news(idem__mcp_worker *worker);

@@ -54,6 +54,7 @@ typedef struct idem__node {
   _Atomic unsigned awaited;   /* so many wait for one of them: it is looked at them more often */
   _Atomic bool looking;       /* the store was asked for them */
   _Atomic unsigned looks;     /* how often it has answered */
+  _Atomic unsigned aways;     /* how often its store was away and is there again */
   _Atomic bool store_gone; /* its store did not answer when it was last asked to renew the record */
   _Atomic bool store_full; /* ... or had no room left for that */
 } idem__node;

@@ -14,6 +14,8 @@ idem_status idem__log_params(idem_buf *out, idem_mcp_level level, const char *lo
 
 /* Those who listen: what changed in the lists, a resource, a task of their principal that they named. */
 void idem__listeners_tell(idem__mcp_worker *worker, uint32_t changed, const char *updated_uri);
+/* Of each the resource with this number that it subscribed to may have changed; false: none has that many. */
+bool idem__listeners_remind(idem__mcp_worker *worker, size_t which);
 void idem__listeners_task(idem__mcp_worker *worker, const idem__task *task, const char *task_json,
                           size_t len);
 /* Ends every subscriptions/listen. */

@@ -142,6 +142,18 @@ void idem__listeners_tell(idem__mcp_worker *worker, uint32_t changed, const char
   }
 }
 
+bool idem__listeners_remind(idem__mcp_worker *worker, size_t which) {
+  bool more = false;
+  for (idem_list *at = worker->listeners.next; at != &worker->listeners;) {
+    listener *who = IDEM_CONTAINER(at, listener, link);
+    at = at->next;
+    const char *uri = yyjson_get_str(yyjson_arr_get(who->resources, which));
+    more |= uri != NULL;
+    if (uri && may_know(who, uri)) notify(who, "notifications/resources/updated", uri);
+  }
+  return more;
+}
+
 void idem__listeners_task(idem__mcp_worker *worker, const idem__task *task, const char *task_json,
                           size_t len) {
   for (idem_list *at = worker->listeners.next; at != &worker->listeners;) {

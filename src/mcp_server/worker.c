@@ -315,16 +315,13 @@ static void tell_changed(idem__mcp_worker *worker, const char *method, uint32_t 
 static void tell_subscribed(idem__mcp_worker *worker, const char *uri) {
   idem_buf params;
   idem_buf_init(&params, &worker->alloc, (size_t)1 << 20);
-  idem__writer writer = idem__writer_on(&params);
-  idem__write_object(&writer);
-  idem__write_member_text(&writer, "uri", uri);
-  idem__write_object_end(&writer);
+  bool written = idem__updated_params(&params, uri) == IDEM_OK;
   idem__mcp_news news = {.method = "notifications/resources/updated",
                          .params = params.data,
                          .len = params.len,
                          .uri = uri,
                          .level = -1};
-  if (writer.status == IDEM_OK) idem__worker_tell(worker, &news);
+  if (written) idem__worker_tell(worker, &news);
   idem_buf_deinit(&params);
 }
 
@@ -371,6 +368,7 @@ void idem__worker_deliver(idem__mcp_worker *worker) {
     idem__identity_deliver(worker);
     idem__node_deliver(worker);
     deliver_updates(worker);
+    idem__worker_remind(worker);
     idem__worker_tell_waiting(worker);
     idem__tasks_deliver(worker);
     idem__once_deliver(worker);

@@ -59,9 +59,10 @@ struct idem__mcp_worker {
   idem__posted *posted, **posted_end;          /* guarded by the server's lock */
   struct idem__waiting_news *news, **news_end; /* so are these: see news.c */
   size_t waiting_news, waiting_bytes;
-  idem_list waiters;                    /* tasks/result of 2025-11-25: see task_result.c */
-  unsigned looks;                       /* of its node, after which it has looked after them */
-  idem_list unsaved;                    /* who is told once it is kept: see task_method.c */
+  idem_list waiters; /* tasks/result of 2025-11-25: see task_result.c */
+  unsigned looks;    /* of its node, after which it has looked after them */
+  unsigned aways;    /* of its node's store, after which it has reminded its peers */
+  idem_list unsaved; /* who is told once it is kept: see task_method.c */
   struct idem__task_event *task_events; /* guarded by the tasks' lock */
   bool task_missed;                     /* so is this: there was no memory for an event */
   bool delivering, again;               /* what happens meanwhile is delivered by the same loop */

@@ -76,9 +76,11 @@ static void run(idem__store *store, const idem__store_op *op) {
 
 /* ---------------------------------------------------------------- answering */
 
+/* Or one that is kept together with it. */
 static bool same_record(const idem__store_op *a, const idem__store_op *b) {
+  size_t len = a->lead && a->name_len ? a->lead : a->name_len;
   return a->space == b->space && a->name_len == b->name_len &&
-         (!a->name_len || memcmp(a->name, b->name, a->name_len) == 0);
+         (!len || memcmp(a->name, b->name, len) == 0);
 }
 
 /* With the lock held: one of those that wait, or whoever is before it with the same record. */
