@@ -105,6 +105,7 @@ static bool set_profile(call_options *self, const char *value) {
 /* Nothing in it needs an escape in JSON. */
 static bool set_key(call_options *self, const char *value) {
   size_t len = strlen(value);
+  self->why = "a key has 1 to 255 visible ASCII characters, without \" and \\";
   for (size_t i = 0; i < len; i++)
     if (value[i] < '!' || value[i] > '~' || value[i] == '"' || value[i] == '\\') return false;
   self->key = value;

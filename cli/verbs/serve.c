@@ -100,6 +100,13 @@ static int say_fine(const char *path, const serve_config *config) {
   return printf("%s: %s: fine\n", path, config_counts(config, counts)) < 0;
 }
 
+static bool store_fits(const serve_options *options) {
+  char why[5000];
+  if (!options->store || idem_check_store(options->store, why, sizeof why) == IDEM_OK) return true;
+  fprintf(stderr, "idem serve: the store cannot be used: %s\n", why);
+  return false;
+}
+
 /* What only shows when a server is filled with it. */
 static bool can_be_served(edition *self, const serve_options *options) {
   program_host programs;
@@ -129,7 +136,8 @@ static int with_config(const serve_options *options) {
   if (!fits)
     code = 2;
   else if (options->check)
-    code = can_be_served(first, options) ? say_fine(options->path, config) : 1;
+    code =
+        can_be_served(first, options) && store_fits(options) ? say_fine(options->path, config) : 1;
   else if (options->dry_run)
     code = serve_dry_run(config, options->dry_run, options->dry_run_values, options->dry_run_count);
   else

@@ -109,7 +109,7 @@ static bool read_count(const char *text, unsigned long most, unsigned long *coun
   size_t digits = strspn(text, "0123456789");
   *count = strtoul(text, NULL, 10);
   *end = text + digits;
-  return digits > 0 && digits < 10 && *count > 0 && *count <= most;
+  return digits > 0 && digits < 13 && *count > 0 && *count <= most;
 }
 
 /* "100/10": messages, and in how many seconds. */
@@ -130,6 +130,7 @@ static bool read_size(const char *text, unsigned long most, size_t *size) {
   return true;
 }
 static bool set_max_sessions(serve_options *self, const char *value) {
+  self->why = "a number, 1 to 1000000000";
   return read_size(value, 1000000000, &self->http.max_sessions);
 }
 static bool set_max_connections(serve_options *self, const char *value) {
@@ -197,6 +198,7 @@ static bool set_store(serve_options *self, const char *value) {
 
 static bool set_key(serve_options *self, const char *value) {
   size_t ms;
+  self->why = "milliseconds, 1 to 31622400000 (366 days)";
   if (!read_size(value, (size_t)366 * 86400000, &ms)) return false;
   self->key_ms = ms;
   return true;
@@ -208,6 +210,7 @@ static bool read_hour(const char *value, uint64_t *out) {
   return true;
 }
 static bool set_drain(serve_options *self, const char *value) {
+  self->why = "milliseconds, 1 to 3600000";
   return read_hour(value, &self->drain_ms);
 }
 static bool set_grace(serve_options *self, const char *value) {

@@ -58,6 +58,11 @@ typedef struct idem_serve_opts {
   void *user;
 } idem_serve_opts;
 
+/* Whether a store can be named so, as `idem_serve_opts.store`, as far as it can be known without opening it: its words, its
+ * file's folder, the file or variable of its password. INVAL: it is no such URL. SYS: something is not there. `why`, of `size`
+ * bytes, says what, as the log does at the start; of a URL that is none it shows nothing, since a password may be in it. */
+IDEM_API idem_status idem_check_store(const char *store, char *why, size_t size);
+
 /* Serves on `loop`. URLs: "stdio:" "stdio+lsp:" (descriptors 0 and 1 of this process),
  * "tcp://127.0.0.1:PORT" "tcp://[::1]:PORT" (port 0: any free one; localhost: both), "unix:/path".
  * "tls://HOST:PORT" is tcp behind TLS (http->tls_cert and tls_key). "tcp+lsp://", "tls+lsp://"

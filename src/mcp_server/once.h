@@ -98,7 +98,8 @@ typedef enum idem__once_refusal {
   IDEM__ONCE_GOING,       /* ... or this server goes; the reason is the same, its words are not */
   IDEM__ONCE_MEMORY,      /* ... or there is no memory for it */
   IDEM__ONCE_BUSY,        /* ... or others took the key and let go of it each time that we looked */
-  IDEM__ONCE_BROKEN       /* ... or it was broken off, and may be made again */
+  IDEM__ONCE_BROKEN,      /* ... or it was broken off, and may be made again */
+  IDEM__ONCE_TAKEN        /* it ran, and was taken from this node as from a dead one */
 } idem__once_refusal;
 void idem__once_refuse(idem__context *context, idem__once_refusal why);
 
@@ -188,6 +189,7 @@ struct idem__once {
   bool bare;              /* there was no room for the answer */
   bool broken;            /* its handler was told to end, and gave none */
   bool doubtful;          /* nobody knows whether the record names us; nothing ran */
+  bool waits;             /* the log was told that the store did not take what it came to */
   bool answering, stored; /* the handler is on the stack; the store answered meanwhile */
   idem_status saved;
   idem_list callers; /* who waits, the one whose request runs it apart */
@@ -227,6 +229,7 @@ struct idem__once_table {
   _Atomic size_t waiting; /* that want to be looked at with time */
   _Atomic size_t doubts;  /* of them, those in doubt */
   _Atomic size_t called;  /* of which was asked who waits for them */
+  atomic_bool told;       /* the log: of this outage of the store */
 };
 /* once_table.c */
 void idem__once_lock(idem_server *server);

@@ -248,6 +248,9 @@ void idem__once_refuse(idem__context *context, idem__once_refusal why) {
                            "again in a moment"},
       [IDEM__ONCE_BROKEN] = {503, IDEM_RPC_INTERNAL_ERROR, "{\"reason\":\"unavailable\"}",
                              "Internal error: this call was broken off, and may be made again"},
+      [IDEM__ONCE_TAKEN] = {503, IDEM_RPC_INTERNAL_ERROR, "{\"reason\":\"unavailable\"}",
+                            "Internal error: this process was taken for dead while the call ran, "
+                            "and its answer is not kept: ask again with the key"},
   };
   char text[IDEM__CAUSE];
   if (why == IDEM__ONCE_SHARE) /* what a caller did, and no fault of ours */

@@ -64,6 +64,7 @@ static idem__once_refusal why_again(const idem__once *once) {
 }
 
 idem__once_refusal idem__once_why_none(const idem__once *once) {
+  if (must_not_be_told(once) && is_fenced(once)) return IDEM__ONCE_TAKEN;
   if (once->doubtful || (once->outcome && !is_over(once)) || must_not_be_told(once))
     return IDEM__ONCE_UNAVAILABLE;
   if (is_for_one(once)) return why_again(once);
@@ -161,14 +162,33 @@ static bool is_too_large(const idem__once *once) {
          once->outcome->len > once->server->opts.max_key_bytes;
 }
 
-static void tell_trouble(const idem__once *once) {
-  bool taken = once->saved == IDEM_E_STATE || once->saved == IDEM_E_NOTFOUND;
-  const char *why = taken ? "its lease had ended" : idem_status_text(once->saved);
-  if (once->saved == IDEM_OK && !once->bare && !is_too_large(once)) return;
-  if (once->saved == IDEM_OK)
-    why = once->bare ? "the store has no room for it" : "it is larger than max_key_bytes";
-  idem_logf(once->server->opts.log, IDEM_LOG_WARN, "the answer of a call with a key is not kept",
-            "%s", why);
+/* It is tried again each second, and there may be many: one line an outage. */
+static void tell_wait(idem__once *once) {
+  bool away = once->saved == IDEM_E_SYS || once->saved == IDEM_E_TIMEOUT;
+  if (once->waits || atomic_exchange(&once->server->onces->told, true)) return;
+  idem_logf(once->server->opts.log, IDEM_LOG_WARN, "answers of calls with a key wait for the store",
+            "%s; who asks with such a key is told to ask again until then",
+            away ? "it is away, or did not answer in time" : idem_status_text(once->saved));
+}
+
+static const char *why_not_kept(const idem__once *once) {
+  if (once->saved != IDEM_OK) return "the lease of this process had ended";
+  if (once->bare) return "the store has no room for it";
+  return is_too_large(once) ? "it is larger than max_key_bytes" : NULL;
+}
+
+static void tell_trouble(idem__once *once) {
+  if (!is_over(once)) {
+    tell_wait(once);
+    once->waits = true;
+    return;
+  }
+  const char *why = why_not_kept(once);
+  if (once->waits) atomic_store(&once->server->onces->told, false);
+  once->waits = false;
+  if (why)
+    idem_logf(once->server->opts.log, IDEM_LOG_WARN, "the answer of a call with a key is not kept",
+              "%s", why);
 }
 
 static void on_stored(const idem__store_answer *answer, void *user) {

@@ -181,7 +181,8 @@ static bool pass_key(idem__context *context) {
   idem__once_key key;
   if (!idem__once_read_key(context, false, &key)) return false;
   if (!key.text && context->tool->once == IDEM_ONCE_ALWAYS) {
-    idem__reply_bad_param(context, "_meta." IDEM__ONCE_META, "a key: this tool wants one", NULL);
+    idem__reply_bad_param(context, "_meta." IDEM__ONCE_META,
+                          "a key: this tool wants one, here or by HTTP's Idempotency-Key", NULL);
     return false;
   }
   bool kept = context->tool->once != IDEM_ONCE_NEVER;

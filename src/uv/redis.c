@@ -127,14 +127,12 @@ static void stop(void *user) {
   if (--self->held == 0) dispose(self);
 }
 
-static idem_status load_tls(carrier *self, char *why, size_t size) {
-  const char *ca = self->where.ca_file;
-  idem__tls_opts opts = {.ca_file = *ca ? ca : NULL};
-  if (!self->where.tls) return IDEM_OK;
-  self->tls = idem__tls_module_get(why, size);
-  return self->tls && self->tls->client_new(&opts, &self->context, why, size) == IDEM_OK
-             ? IDEM_OK
-             : IDEM_E_SYS;
+static idem_status load_tls(const idem__redis_url *where, const idem__tls_module **tls,
+                            idem__tls_context **context, char *why, size_t size) {
+  idem__tls_opts opts = {.ca_file = *where->ca_file ? where->ca_file : NULL};
+  if (!where->tls) return IDEM_OK;
+  *tls = idem__tls_module_get(why, size);
+  return *tls && (*tls)->client_new(&opts, context, why, size) == IDEM_OK ? IDEM_OK : IDEM_E_SYS;
 }
 
 static idem_status open_part(carrier *self, const idem__redis_url *url,
@@ -268,7 +266,8 @@ static const char *fault_of(idem_status status) {
 
 static idem_status open_first(carrier *self, const idem__redis_url *url,
                               const idem__redis_times *times, char *why, size_t size) {
-  idem_status status = self->wake < 0 ? IDEM_E_SYS : load_tls(self, why, size);
+  idem_status status =
+      self->wake < 0 ? IDEM_E_SYS : load_tls(&self->where, &self->tls, &self->context, why, size);
   if (status != IDEM_OK) return status;
   bool any = times && times->first_alone;
   status = open_part(self, url, times, 0, any || url->parts ? url->parts : 1);
@@ -299,6 +298,23 @@ idem_status idem__redis_open(const idem__redis_module *module, const idem__redis
   if (made) *made = self;
   if (times && times->first_alone) return IDEM_OK;
   return idem__redis_complete(self, url, times, url->parts ? url->parts : 1, out);
+}
+
+static void ignore(void *user) { (void)user; }
+
+idem_status idem__redis_check(const idem__redis_module *module, const idem__redis_url *url,
+                              char *why, size_t size) {
+  const idem__tls_module *tls = NULL;
+  idem__tls_context *context = NULL;
+  idem__store *store = NULL;
+  idem__redis_opts opts = {
+      .prefix = *url->prefix ? url->prefix : NULL, .wake = ignore, .stop = ignore};
+  idem_status status = module->open(&opts, &store);
+  if (status != IDEM_OK) snprintf(why, size, "%s", fault_of(status));
+  if (store) idem__store_unref(store);
+  if (status == IDEM_OK) status = load_tls(url, &tls, &context, why, size);
+  if (context) tls->context_free(context);
+  return status;
 }
 
 void idem__redis_why(idem__redis_carrier *self, char *why, size_t size) {

@@ -42,6 +42,9 @@ typedef struct idem__redis_times {
 
 typedef struct idem__redis_carrier idem__redis_carrier; /* lives as long as its store */
 
+/* What can be known of it without a connection: that its prefix is one, and its certificates can be read. As below. */
+idem_status idem__redis_check(const idem__redis_module *module, const idem__redis_url *url,
+                              char *why, size_t size);
 /* Opens the store, all of its parts (where none are named, one), and starts its thread, which goes with the store. Does not wait
  * for Redis. INVAL: `why` says what is wrong
  * with the options; SYS: no module for TLS, no thread. `made` may be NULL. */

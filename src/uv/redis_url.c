@@ -48,14 +48,16 @@ static bool read_secret(const char *path, char *secret, size_t size, char *why, 
   while (!fault && len > 0 && (secret[len - 1] == '\n' || secret[len - 1] == '\r')) len--;
   if (!fault && (len <= 0 || memchr(secret, 0, (size_t)len))) fault = "there is no password in it";
   secret[fault ? 0 : len] = 0;
-  if (fault) snprintf(why, why_size, "what password_file names cannot be used: %s", fault);
+  if (fault)
+    snprintf(why, why_size, "what password_file names cannot be used: %s: %s", path, fault);
   return !fault;
 }
 
 static bool read_variable(const char *name, char *secret, size_t size, char *why, size_t why_size) {
   const char *value = getenv(name);
   bool fine = value && copy(secret, size, value, strlen(value));
-  if (!fine) snprintf(why, why_size, "the variable of password_env is not set, or too long");
+  if (!fine)
+    snprintf(why, why_size, "the variable of password_env is not set, or too long: %s", name);
   return fine;
 }
 

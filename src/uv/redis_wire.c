@@ -104,9 +104,11 @@ static void say_why(const part *self) {
   carrier *whole = self->carrier;
   char where[400];
   if (!atomic_load(&whole->settled) || whole->told == IDEM__REDIS_WHOLE) return;
+  bool elsewhere = strncmp(whole->why, IDEM__REDIS_ELSEWHERE, strlen(IDEM__REDIS_ELSEWHERE)) == 0;
   if (is_new_reason(whole, whole->why))
-    idem_logf(whole->log, IDEM_LOG_WARN, "the store cannot be reached", "%s: %s",
-              place(self, where, sizeof where), whole->why);
+    idem_logf(whole->log, elsewhere ? IDEM_LOG_INFO : IDEM_LOG_WARN,
+              elsewhere ? "a part of the store is elsewhere" : "the store cannot be reached",
+              "%s: %s", place(self, where, sizeof where), whole->why);
 }
 
 /* Operations that Redis refused, each reason once in a row. */

@@ -17,9 +17,10 @@
 
 typedef struct opened {
   idem__store *store;
+  bool only_checked; /* it is not to be opened */
   idem_log *log;
   idem__redis_carrier *carrier; /* of a Redis */
-  char why[256];
+  char why[512];
 } opened;
 
 static bool read_sync(const char *text, idem__sqlite_sync *sync) {
@@ -38,7 +39,9 @@ static idem_status open_file(const idem__sqlite_opts *opts, opened *self) {
   const idem__sqlite_module *module =
       idem__module_load("sqlite", IDEM__SQLITE_SYMBOL, self->why, sizeof self->why);
   if (!module) return IDEM_E_SYS;
-  idem_status status = module->open(opts, &self->store, self->why, sizeof self->why);
+  idem_status status = self->only_checked
+                           ? module->check(opts, self->why, sizeof self->why)
+                           : module->open(opts, &self->store, self->why, sizeof self->why);
   return status == IDEM_E_INVAL ? IDEM_E_SYS : status;
 }
 
@@ -167,7 +170,12 @@ static idem_status open_redis(const char *text, opened *self) {
   const idem__redis_module *module =
       idem__module_load("redis", IDEM__REDIS_SYMBOL, self->why, sizeof self->why);
   if (url.password[0]) idem_log_add_secret(self->log, url.password, strlen(url.password));
-  status = module ? open_all(module, &url, self) : IDEM_E_SYS;
+  if (!module)
+    status = IDEM_E_SYS;
+  else if (self->only_checked)
+    status = idem__redis_check(module, &url, self->why, sizeof self->why);
+  else
+    status = open_all(module, &url, self);
   explicit_bzero(url.password, sizeof url.password);
   return status;
 }
@@ -214,13 +222,56 @@ static idem_status use(idem_server *server, opened *self) {
   return status;
 }
 
-static idem_status open_and_use(idem_server *server, const char *url, opened *self) {
-  idem_status status = IDEM_E_INVAL;
+static idem_status open_store(const char *url, opened *self) {
   snprintf(self->why, sizeof self->why, "stores are named memory:, sqlite:/path and redis://host");
   if (strcmp(url, "memory:") == 0) return IDEM_OK;
-  if (strncmp(url, "sqlite:", 7) == 0) status = open_sqlite(url + 7, self);
-  if (strncmp(url, "redis", 5) == 0) status = open_redis(url, self);
-  return status == IDEM_OK ? use(server, self) : status;
+  if (strncmp(url, "sqlite:", 7) == 0) return open_sqlite(url + 7, self);
+  return strncmp(url, "redis", 5) == 0 ? open_redis(url, self) : IDEM_E_INVAL;
+}
+
+static idem_status open_and_use(idem_server *server, const char *url, opened *self) {
+  idem_status status = open_store(url, self);
+  return status == IDEM_OK && self->store ? use(server, self) : status;
+}
+
+/* How much of its name is shown beside why it cannot be used. What is no URL of a store may have a password anywhere. */
+static int shown_of(const char *url, idem_status status) {
+  return status == IDEM_E_INVAL ? 0 : (int)strcspn(url, "?");
+}
+
+idem_status idem_check_store(const char *store, char *why, size_t size) {
+  opened self = {.only_checked = true};
+  idem_status status = open_store(store, &self);
+  int shown = shown_of(store, status);
+  if (status == IDEM_OK) self.why[0] = 0;
+  snprintf(why, size, "%.*s%s%s", status == IDEM_OK ? 0 : shown, store,
+           status != IDEM_OK && shown ? ": " : "", self.why);
+  return status;
+}
+
+/* The operator's own words, so paths stand whole. */
+static void say(const idem_serve_opts *opts, idem_log_level level, const char *message,
+                const char *detail) {
+  idem_log_write(opts->log, &(idem_log_record){.level = level,
+                                               .message = message,
+                                               .detail = detail,
+                                               .detail_len = strlen(detail),
+                                               .plain = true});
+}
+
+/* Of a Redis its connection says so. */
+static void say_open(const idem_serve_opts *opts) {
+  if (strncmp(opts->store, "redis", 5) == 0) return;
+  bool memory = strcmp(opts->store, "memory:") == 0;
+  say(opts, IDEM_LOG_INFO, "the store is open",
+      memory ? "memory: what is in it goes with this process" : opts->store);
+}
+
+static void say_trouble(const idem_serve_opts *opts, idem_status status, const char *why) {
+  char detail[5000];
+  int shown = opts->server ? shown_of(opts->store, status) : 0;
+  snprintf(detail, sizeof detail, "%.*s%s%s", shown, opts->store, shown ? ": " : "", why);
+  say(opts, IDEM_LOG_ERROR, "the store cannot be used", detail);
 }
 
 IDEM__EARLY idem_status idem__store_join(const idem_serve_opts *opts) {
@@ -235,8 +286,10 @@ IDEM__EARLY idem_status idem__store_join(const idem_serve_opts *opts) {
   else
     status = open_and_use(opts->server, opts->store, &self);
   if (status == IDEM_OK) status = idem__server_name_store(opts->server, opts->store);
-  if (status != IDEM_OK)
-    idem_logf(opts->log, IDEM_LOG_ERROR, "the store cannot be used", "%s", self.why);
+  if (status == IDEM_OK)
+    say_open(opts);
+  else
+    say_trouble(opts, status, self.why);
   return status;
 }
 

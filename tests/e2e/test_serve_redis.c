@@ -369,6 +369,42 @@ static void expect_refused(const world *in, const char *store, const char *reaso
   assert_int_equal(child_end(&server), 1);
 }
 
+/* Before anything is started; the start would say the same, and nothing is made by looking. */
+static void expect_checked(const world *in, const char *store, const char *reason) {
+  char path[300];
+  serving_path(&in->files, "idem.json", path, sizeof path);
+  child checked = CHILD(idem, "serve", path, "--check", "--store", store);
+  expect_in(child_rest(reason ? checked.err : checked.out), reason ? reason : "fine");
+  assert_int_equal(child_end(&checked), reason ? 1 : 0);
+  if (reason) expect_refused(in, store, reason);
+}
+
+static void a_store_is_checked_before_it_is_used(void **state) {
+  world in;
+  char file[300], url[400];
+  (void)state;
+  make_world(&in, NULL);
+  serving_path(&in.files, "store.db", file, sizeof file);
+  snprintf(url, sizeof url, "sqlite:%s", file);
+  expect_checked(&in, url, NULL);
+  assert_int_equal(access(file, F_OK), -1);
+  snprintf(url, sizeof url, "sqlite:%s?sync=ful", file);
+  expect_checked(&in, url, "sqlite:/path?sync=full");
+  expect_checked(&in, "sqlite:/nowhere/at/all.db",
+                 "sqlite:/nowhere/at/all.db: the store's file cannot be opened: No such file");
+  expect_checked(&in, "sqlite:/", "the store's file cannot be opened: Is a directory");
+  expect_checked(&in, "redis://localhost:1", NULL); /* it may be there later */
+  expect_checked(&in, "redis://localhost:abc", "a Redis is named redis://HOST:PORT");
+  expect_checked(&in, "redis://h?passwd=x", "behind ? go prefix");
+  expect_checked(&in, "redis://u:secret@h", "does not belong in a URL");
+  expect_checked(&in, "redis://h?prefix=a{b}", "a prefix has up to 48 letters");
+  expect_checked(&in, "redis://h:1?password_file=/nowhere",
+                 "redis://h:1: what password_file names cannot be used: /nowhere: No such file");
+  expect_checked(&in, "redis://h:1?password_env=IDEM_NO_SUCH", "or too long: IDEM_NO_SUCH");
+  expect_checked(&in, "rediss://h:1?ca=/nowhere", "rediss://h:1: ");
+  end_world(&in);
+}
+
 static void a_store_that_cannot_be_is_refused_with_the_reason(void **state) {
   world in;
   char text[256];
@@ -378,11 +414,12 @@ static void a_store_that_cannot_be_is_refused_with_the_reason(void **state) {
   expect_refused(&in, "redis://user:secret@127.0.0.1", "does not belong in a URL");
   expect_refused(&in, "redis://user@127.0.0.1", "password_file or password_env names");
   expect_refused(&in, "redis://127.0.0.1?password_file=/nowhere",
-                 "used: No such file or directory");
+                 "used: /nowhere: No such file or directory");
   expect_refused(&in, "redis://127.0.0.1/x", "a database is a number");
   snprintf(text, sizeof text, "127.0.0.1:%u", redis_server_free_port());
   char url[300];
   snprintf(url, sizeof url, "redis://%s", text);
+  expect_refused(&in, url, url);
   expect_refused(&in, url, "Connection refused");
   redis_server_ask(&in.redis, "CONFIG SET requirepass sesame-open");
   expect_refused(&in, in.store, "NOAUTH");
@@ -542,6 +579,7 @@ int main(void) {
       cmocka_unit_test(while_redis_is_away_who_needs_it_is_refused),
       cmocka_unit_test(where_too_few_replicas_answer_a_node_is_not_ready),
       cmocka_unit_test(a_full_redis_refuses_who_comes_and_keeps_who_is_there),
+      cmocka_unit_test(a_store_is_checked_before_it_is_used),
       cmocka_unit_test(a_store_that_cannot_be_is_refused_with_the_reason),
       cmocka_unit_test(a_password_that_was_changed_is_read_again),
       cmocka_unit_test(no_program_reads_the_password),

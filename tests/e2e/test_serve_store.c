@@ -73,6 +73,24 @@ static void processes_that_name_one_file_share_its_sessions(void **state) {
   child_remove_folder(files.folder);
 }
 
+static void the_start_names_the_store(void **state) {
+  serving files;
+  char path[300], store[320];
+  (void)state;
+  serving_make(&files, config);
+  serving_path(&files, "idem.json", path, sizeof path);
+  store_url(&files, store, sizeof store);
+  const char *const urls[] = {store, "memory:"};
+  for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
+    child server = CHILD(idem, "serve", path, "--http", "127.0.0.1:0", "--store", urls[i]);
+    expect_in(child_line_with(server.err, "the store is open"), urls[i]);
+    child_line_with(server.err, "listening");
+    kill(server.pid, SIGTERM);
+    assert_int_equal(child_end(&server), 0);
+  }
+  child_remove_folder(files.folder);
+}
+
 static void no_program_reads_the_store(void **state) {
   serving files;
   char store[320], session[80];
@@ -185,6 +203,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_session_outlives_its_process),
       cmocka_unit_test(processes_that_name_one_file_share_its_sessions),
+      cmocka_unit_test(the_start_names_the_store),
       cmocka_unit_test(no_program_reads_the_store),
       cmocka_unit_test(no_program_reads_a_store_behind_a_link),
       cmocka_unit_test(a_store_that_cannot_be_is_refused_with_the_reason),

@@ -8,6 +8,8 @@
 #include "../../store/store.h"
 
 #define IDEM__REDIS_SYMBOL "idem__redis_module_table"
+/* How a fault begins that is none: a node of a cluster says which other has what was asked for. */
+#define IDEM__REDIS_ELSEWHERE "the cluster has the store at"
 
 /* Operations and their answers, and what others say has changed: a connection that listens can ask nothing. */
 typedef enum idem__redis_line {

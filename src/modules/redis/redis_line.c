@@ -219,7 +219,7 @@ static bool go_on(redis_store *store, uint64_t now_ms) {
   if (store->moving) {
     char where[sizeof store->owner.host + sizeof store->owner.port + 1];
     snprintf(where, sizeof where, "%s:%s", store->owner.host, store->owner.port);
-    redis_set_fault(store, "the cluster has the store at", where, sizeof where);
+    redis_set_fault(store, IDEM__REDIS_ELSEWHERE, where, sizeof where);
     return false;
   }
   if (!idem_list_empty(&store->aside)) store->resume_ms = now_ms + ASIDE_MS;

@@ -27,6 +27,8 @@ typedef struct idem__sqlite_opts {
 typedef struct idem__sqlite_module {
   /* INVAL: the file cannot be used, or is not one of ours: `why` (of `size` bytes) says so. */
   idem_status (*open)(const idem__sqlite_opts *opts, idem__store **out, char *why, size_t size);
+  /* Whether `open` could make or open the file, as far as can be seen without doing so. INVAL as there. */
+  idem_status (*check)(const idem__sqlite_opts *opts, char *why, size_t size);
   /* For tests: from the first call on this store's time stands still, but for the time that passes so. */
   void (*pass)(idem__store *store, uint64_t ms);
 } idem__sqlite_module;

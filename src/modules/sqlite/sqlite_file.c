@@ -251,6 +251,28 @@ static const char *fault_of(int file) {
   return found.st_nlink > 1 ? "it has another name, a hard link" : NULL;
 }
 
+/* One that is not there is made. */
+static const char *fault_of_folder(const char *path) {
+  char folder[4096];
+  const char *slash = strrchr(path, '/');
+  size_t len = slash == path ? 1 : slash ? (size_t)(slash - path) : 0;
+  if (len >= sizeof folder) return strerror(ENAMETOOLONG);
+  memcpy(folder, path, len);
+  folder[len] = 0;
+  return access(slash ? folder : ".", W_OK | X_OK) == 0 ? NULL : strerror(errno);
+}
+
+bool sqlite_file_check(const char *path, char *why, size_t size) {
+  int file = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+  const char *fault = file >= 0         ? fault_of(file)
+                      : errno == ENOENT ? fault_of_folder(path)
+                      : errno == ELOOP  ? "it is a symbolic link"
+                                        : strerror(errno);
+  if (file >= 0) close(file);
+  if (fault) snprintf(why, size, "the store's file cannot be opened: %s", fault);
+  return !fault;
+}
+
 /* For its owner alone; SQLite gives the files beside it the same mode, and puts them beside what a link leads to. */
 static bool make_file(const char *path, char *why, size_t size) {
   int made = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0600);

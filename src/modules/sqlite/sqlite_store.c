@@ -357,8 +357,13 @@ static idem_status open_store(const idem__sqlite_opts *opts, idem__store **out, 
   return opened ? IDEM_E_SYS : IDEM_E_INVAL;
 }
 
+static idem_status check_store(const idem__sqlite_opts *opts, char *why, size_t size) {
+  return sqlite_file_check(opts->path, why, size) ? IDEM_OK : IDEM_E_INVAL;
+}
+
 extern const idem__sqlite_module idem__sqlite_module_table;
 __attribute__((visibility("default"))) const idem__sqlite_module idem__sqlite_module_table = {
     .open = open_store,
+    .check = check_store,
     .pass = pass,
 };

@@ -146,6 +146,7 @@ typedef struct sqlite_store {
 uint64_t sqlite_now_ms(sqlite_store *store);
 
 /* sqlite_file.c: the file and its statements. */
+bool sqlite_file_check(const char *path, char *why, size_t size);
 bool sqlite_file_open(sqlite_store *store, const idem__sqlite_opts *opts, char *why, size_t size);
 void sqlite_file_close(sqlite_store *store);
 /* From any thread: it is about to go, and waits only for a moment more for who holds the file. */

@@ -27,11 +27,16 @@ static idem__store *later(idem__store *inner) {
 }
 
 /* Takes the store over. */
-static void open_node(node *self, idem__store *store, idem_tool_fn fn) {
-  *self = (node){.store = store, .server = mcp_test_server(NULL)};
+static void open_node_with(node *self, idem__store *store, idem_tool_fn fn,
+                           const idem_server_opts *opts) {
+  *self = (node){.store = store, .server = mcp_test_server(opts)};
   assert_int_equal(idem__server_use_store(self->server, store), IDEM_OK);
   add_tool(self->server, "t", fn, &self->tool, IDEM_ONCE_KEY, NULL);
   mcp_peer_open(&self->peer, self->server, "2025-11-25");
+}
+
+static void open_node(node *self, idem__store *store, idem_tool_fn fn) {
+  open_node_with(self, store, fn, NULL);
 }
 
 static void close_node(node *self) {
@@ -71,6 +76,49 @@ static void play_not_taken(idem_status says) {
 static void what_the_store_did_not_take_is_told_when_it_has(void **state) {
   (void)state;
   play_not_taken(IDEM_E_SYS);
+}
+
+/* Lines of the log that say that answers wait, or are lost. */
+typedef struct log_lines {
+  unsigned waiting, lost;
+} log_lines;
+
+static void on_line(void *ctx, const char *line, size_t len) {
+  log_lines *self = ctx;
+  (void)len;
+  if (strstr(line, "wait for the store")) self->waiting++;
+  if (strstr(line, "is not kept")) self->lost++;
+}
+
+static void an_outage_is_told_once_however_long_it_is(void **state) {
+  log_lines lines = {0};
+  idem_log *log;
+  node self;
+  (void)state;
+  assert_int_equal(idem_log_new(&(idem_log_opts){.write = on_line, .write_ctx = &lines}, &log),
+                   IDEM_OK);
+  open_node_with(&self, later(in_memory()), run_keep, &(idem_server_opts){.log = log});
+  for (unsigned outage = 1; outage <= 2; outage++) {
+    char members[80];
+    snprintf(members, sizeof members, "\"name\":\"t\",\"_meta\":{\"idem/key\":\"%u\"}", outage);
+    assert_string_equal(mcp_peer_ask(&self.peer, "tools/call", members), "");
+    pump(&self);
+    later_store_fail(self.store, IDEM_E_SYS);
+    idem_tool_text(self.tool.kept, "it ran", 6);
+    for (int i = 0; i < 5; i++) {
+      idem__once_tick(self.server->own_worker);
+      pump(&self);
+    }
+    expect_in(mcp_peer_more(&self.peer), "\"reason\":\"unavailable\"");
+    assert_int_equal(lines.waiting, outage);
+    later_store_fail(self.store, IDEM_OK);
+    idem__once_tick(self.server->own_worker);
+    pump(&self);
+    assert_false(idem__once_waits(self.server->own_worker));
+  }
+  assert_int_equal(lines.lost, 0);
+  close_node(&self);
+  idem_log_free(log);
 }
 
 /* That it has none says nothing of the answer's size. */
@@ -270,6 +318,7 @@ static void a_store_that_does_not_answer_is_told_of_until_it_does(void **state) 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_the_store_did_not_take_is_told_when_it_has),
+      cmocka_unit_test(an_outage_is_told_once_however_long_it_is),
       cmocka_unit_test(what_a_store_without_room_did_not_take_is_told_when_it_has),
       cmocka_unit_test(a_call_that_got_its_key_has_its_answer_kept_in_a_full_store),
       cmocka_unit_test(a_store_that_does_not_answer_refuses_calls_with_keys_alone),
