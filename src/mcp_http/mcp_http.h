@@ -243,7 +243,7 @@ idem__session_post *idem__claim_holder(const idem__http_session *session, const 
 void idem__claim_add(idem__http_session *session, idem__session_post *post, const char *key,
                      size_t len);
 /* Without it: a POST of this process still answers on that stream; its events have this stream from now on; the ids that it is
- * to answer, as a JSON array. */
+ * to answer, as they were spelled, as a JSON array; on its own thread. */
 bool idem__post_streams(idem__http_session *session, uint64_t stream);
 void idem__post_set_stream(idem__http_session *session, idem__session_post *post, uint64_t stream);
 idem_status idem__post_write_ids(idem__http_session *session, const idem__session_post *post,
