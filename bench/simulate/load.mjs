@@ -1,5 +1,6 @@
 // load.mjs - asks as fast as it is answered, on some connections, for some time; a process of its own, so that what it costs can be told apart. Forked; told
-// {ports, connections, kind} it prepares and says {ready}, told {seconds, most} it goes and says {requests, failed, cpuUs, seconds}.
+// {ports, open} it opens so many sessions, told {ports, connections, kind} it prepares, and says {ready}; told {seconds, most} it goes and says {requests, failed,
+// cpuUs, seconds}. It ends when it is left.
 import net from "node:net";
 
 const META = "io.modelcontextprotocol/";
@@ -40,15 +41,19 @@ class Line {
   }
 }
 
+// Each is asked once, long after it was opened.
+const sessions = [];
+
+async function openOne(line) {
+  const session = /mcp-session-id: (\S+)/i.exec(await line.ask(request(hello)))?.[1];
+  const name = `Mcp-Session-Id: ${session}\r\nMCP-Protocol-Version: 2025-11-25\r\n`;
+  await line.ask(request({ jsonrpc: "2.0", method: "notifications/initialized" }, name));
+  sessions.push(name);
+}
+
 const KINDS = {
   stateless: async () => () => fixed.stateless,
-  async session(line) {
-    const session = /mcp-session-id: (\S+)/i.exec(await line.ask(request(hello)))?.[1];
-    const name = `Mcp-Session-Id: ${session}\r\nMCP-Protocol-Version: 2025-11-25\r\n`;
-    await line.ask(request({ jsonrpc: "2.0", method: "notifications/initialized" }, name));
-    const bytes = request(call(1), name);
-    return () => bytes;
-  },
+  session: async () => () => sessions.length && request(call(1), sessions.shift()),
   async keyed() {
     let count = 0;
     const own = `${process.pid}-${Math.random()}`;
@@ -59,8 +64,9 @@ const KINDS = {
 const fixed = { stateless: ofModern(call(1, modern)), open: request(hello) };
 
 async function drive(line, next, until, most, totals) {
-  while (Date.now() < until && totals.requests < most) {
-    const answer = await line.ask(next());
+  for (let bytes; Date.now() < until && totals.begun < most && (bytes = next()); ) {
+    totals.begun++;
+    const answer = await line.ask(bytes);
     totals.requests++;
     if (answer === null || !answer.startsWith("HTTP/1.1 200") || !answer.includes('"result"')) {
       totals.failed++;
@@ -72,19 +78,32 @@ async function drive(line, next, until, most, totals) {
 
 let lines = [], makers;
 
-async function prepare({ ports, connections, kind }) {
+function connect(ports, connections) {
+  for (const { socket } of lines) socket.destroy();
   lines = Array.from({ length: connections }, (_, i) => new Line(ports[i % ports.length]));
+}
+
+async function open({ ports, open: count }) {
+  connect(ports, 16);
+  let left = count;
+  await Promise.all(lines.map(async (line) => {
+    while (left-- > 0) await openOne(line);
+  }));
+  process.send({ ready: true });
+}
+
+async function prepare({ ports, connections, kind }) {
+  connect(ports, connections);
   makers = await Promise.all(lines.map((line) => KINDS[kind](line)));
   process.send({ ready: true });
 }
 
-async function go({ seconds, most = Infinity }) {
-  const totals = { requests: 0, failed: 0 }, began = Date.now(), cpu = process.cpuUsage();
-  await Promise.all(lines.map((line, i) => drive(line, makers[i], began + seconds * 1000, most, totals)));
+async function go({ seconds, most }) {
+  const totals = { requests: 0, begun: 0, failed: 0 }, began = Date.now(), cpu = process.cpuUsage();
+  await Promise.all(lines.map((line, i) => drive(line, makers[i], began + seconds * 1000, most ?? Infinity, totals)));
   const { user, system } = process.cpuUsage(cpu);
   process.send({ ...totals, cpuUs: user + system, seconds: (Date.now() - began) / 1000 });
-  for (const { socket } of lines) socket.destroy();
 }
 
-process.on("message", (message) => (message.ports ? prepare(message) : go(message)));
+process.on("message", (message) => (message.open ? open : message.ports ? prepare : go)(message));
 process.on("disconnect", () => process.exit(0));

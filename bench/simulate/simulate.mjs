@@ -4,8 +4,27 @@ import { cpus } from "node:os";
 import { Bench } from "./measure.mjs";
 import { givesFirst, needs, rateHere } from "./model.mjs";
 
-const [bin, ...words] = process.argv.slice(2);
-const options = { seconds: "2", every: "60", listening: "0.1", sessions: "5000", nodes: "3", ...Object.fromEntries(words.map((word) => word.split("="))) };
+const KNOWN = { seconds: "2", every: "60", listening: "0.1", sessions: "5000", nodes: "3" };
+const USAGE = `usage: node simulate.mjs BIN [NAME=N...]: BIN is the folder of \`idem\`
+  seconds=2      of measuring, for each kind of request and count of nodes
+  every=60       seconds between two requests of a session
+  listening=0.1  the share of sessions that hold a stream open
+  sessions=5000  that are opened to see what one takes
+  nodes=3        up to which the model is held against this machine`;
+
+// What was said, or the usage and the end.
+function read([bin, ...words]) {
+  const said = words.map((word) => word.split("="));
+  const wrong = said.find(([name, value]) => !Object.hasOwn(KNOWN, name) || !(Number(value) >= 0) || value === "");
+  if (!bin || bin.startsWith("-") || wrong) {
+    if (wrong) console.error(`${wrong.join("=")} is nothing that is known`);
+    (wrong ? console.error : console.log)(USAGE);
+    process.exit(bin === "--help" ? 0 : 2);
+  }
+  return { bin, options: { ...KNOWN, ...Object.fromEntries(said) } };
+}
+
+const { bin, options } = read(process.argv.slice(2));
 const seconds = Number(options.seconds);
 const use = { every: Number(options.every), mix: { session: 0.7, stateless: 0.2, keyed: 0.1 }, listening: Number(options.listening), busy: 0.6 };
 const KINDS = ["stateless", "session", "keyed"];
@@ -53,9 +72,9 @@ function showNeeds(costs) {
 }
 
 // What a kind costs now that it is warm.
-async function measure(bench, kind) {
-  await bench.load(kind, { seconds: seconds / 4 });
-  return bench.load(kind, { seconds });
+async function measure(bench, kind, more) {
+  await bench.load(kind === "session" ? "stateless" : kind, { seconds: seconds / 4, sample: 0 });
+  return bench.load(kind, { seconds, ...more });
 }
 
 // Costs of one node against the rate that several have on the same cores. They are taken anew beside each: how fast a machine is changes with its neighbours.
@@ -68,8 +87,8 @@ async function checkModel() {
     // Each with a store of its own: keys of a caller are bounded, and those of all counts of nodes together are more.
     const one = await Bench.start(bin, 1), bench = await Bench.start(bin, nodes);
     for (const kind of KINDS) {
-      const costs = await measure(one, kind), measured = await measure(bench, kind);
-      const expected = rateHere(nodes, costs, measured.cores);
+      const costs = await measure(one, kind, { sample: 0 }), measured = await measure(bench, kind, { sample: 0 });
+      const expected = rateHere(nodes, costs.now, measured.cores);
       errors.push(Math.abs(expected / measured.rate - 1));
       row([`${nodes} node${nodes > 1 ? "s" : ""}, ${kind}`, number(expected), number(measured.rate), `${number((expected / measured.rate - 1) * 100)} %`, number(measured.cores, 1)], widths);
     }
@@ -82,6 +101,7 @@ async function checkModel() {
 
 const costs = await costsOfOne();
 showCosts(costs);
+if (costs.kinds.session.ops < 1) throw new Error("a request in a session that asks nothing of the store: that is not what the model is of");
 await checkModel();
 showNeeds(costs);
 process.exit(0);

@@ -44,6 +44,7 @@ typedef struct call_options {
   uint32_t revisions; /* bits of idem_revision; 0: any */
   const char *key; /* with which a tool runs once; NULL: one is made where the server knows keys */
   bool no_key;     /* none at all */
+  const char *repeat; /* the store of the server where it was called before; NULL: it was not */
   const char *headers[CALL_HEADERS + 1];
   size_t header_count;
   const char *token_file;

@@ -111,6 +111,14 @@ static bool set_key(call_options *self, const char *value) {
   return len > 0 && len <= 255;
 }
 
+static bool set_repeat(call_options *self, const char *value) {
+  const char *key = self->key;
+  bool good = set_key(self, value);
+  self->key = key;
+  self->repeat = value;
+  return good;
+}
+
 static bool set_revision(call_options *self, const char *value) {
   static const struct {
     const char *date;
@@ -226,6 +234,8 @@ static const struct flag {
     {NULL, "--key", 0, "KEY", "with which the tool runs once, however often it is asked", set_key},
     {NULL, "--no-key", 0, NULL, "send none, and do not ask again when the connection breaks",
      set_no_key},
+    {NULL, "--repeat", 0, "STORE", "with --key: it was called before, where this store was",
+     set_repeat},
     {"whom to ask", "--config", 0, "FILE", "an mcpServers file to find the name in", set_config},
     {NULL, "--header", 'H', "'NAME: VALUE'", "sent with every HTTP request; may be repeated",
      add_header},
@@ -395,6 +405,7 @@ static bool check_together(const call_options *self) {
   if (self->key && (self->kind != CALL_TOOL || self->bench || self->ramp))
     return refuse("--key", "it belongs to one call of a tool");
   if (self->key && self->no_key) return refuse("--key and --no-key", "one of them");
+  if (self->repeat && !self->key) return refuse("--repeat", "it belongs to the --key of that call");
   if ((self->rate > 0 || self->ramp || self->connections) && !self->bench && !self->ramp)
     return refuse("--rate and --connections", "they belong to --bench N");
   if ((self->bench || self->ramp) && self->kind != CALL_TOOL && self->kind != CALL_METHOD &&

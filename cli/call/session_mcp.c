@@ -169,6 +169,7 @@ static void call_tool(call_session *self) {
   idem_mcp_call_opts opts = {.on_progress = on_progress,
                              .task = self->needs_task,
                              .key = self->options->key,
+                             .key_store = self->options->repeat,
                              .no_key = self->options->no_key};
   idem_status status =
       idem_mcp_call_tool_json(self->client, self->options->subject, self->made.data, self->made.len,

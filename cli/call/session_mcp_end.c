@@ -48,7 +48,7 @@ void session_end_by_trouble(call_session *self, const idem_mcp_trouble *trouble)
 
 static void end_by_error(call_session *self, const idem_mcp_result *result,
                          const call_refusal *refusal) {
-  int code = trouble_remote(result, idem_mcp_client_keys(self->client) != NULL);
+  int code = trouble_remote(result, idem_mcp_client_keys(self->client));
   if (session_is_refused(result->http_status)) trouble_login(&self->target, refusal);
   session_doubt_memory(self, result);
   session_end(self, code);
@@ -70,7 +70,7 @@ static void end_by_failure(call_session *self, const idem_mcp_result *result,
                       .fate = result->fate,
                       .sent = true,
                       .key = result->key,
-                      .keys = idem_mcp_client_keys(self->client) != NULL,
+                      .store = idem_mcp_client_keys(self->client),
                       .repeats = result->repeats,
                       .login = *refusal};
   session_end(self, trouble_tell(&self->target, &why));
@@ -82,6 +82,13 @@ static bool may_ask_by_key(const call_session *self, const idem_mcp_result *resu
   return result->key && result->fate == IDEM_MCP_UNKNOWN && idem_mcp_client_keys(self->client);
 }
 
+static void say_how_to_ask(const call_session *self, const char *key) {
+  text line = {.data = NULL};
+  trouble_put_again(&line, key, idem_mcp_client_keys(self->client));
+  call_say("ask what became of it with %s", line.data);
+  text_free(&line);
+}
+
 void session_end_by_result(call_session *self, const idem_mcp_result *result) {
   bool web = self->target.url && strncmp(self->target.url, "http", 4) == 0;
   char flags[256];
@@ -89,7 +96,7 @@ void session_end_by_result(call_session *self, const idem_mcp_result *result) {
   progress_clear(&self->progress);
   if (self->interrupts || self->late) {
     if (may_ask_by_key(self, result))
-      call_say("ask what became of it with --key %s", result->key);
+      say_how_to_ask(self, result->key);
     else if (result->fate == IDEM_MCP_NOT_SENT)
       call_say("it was not sent: nothing happened there");
     session_end(self, CALL_GIVEN_UP); /* it was said already */

@@ -42,7 +42,7 @@ static void on_answer(idem_conn *conn, const idem_response *response, void *user
                               .message = response->message,
                               .message_len = response->message_len,
                               .data = response->data};
-    session_end(self, trouble_remote(&result, false));
+    session_end(self, trouble_remote(&result, NULL));
   } else if (self->interrupts || self->late) {
     session_end(self, CALL_GIVEN_UP);
   } else if (is_told_later(self, response)) {

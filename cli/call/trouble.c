@@ -249,15 +249,22 @@ static bool names_sampling(yyjson_val *data) {
   return named;
 }
 
+void trouble_put_again(text *line, const char *key, const char *store) {
+  text_printf(line, "--key %s", key);
+  if (store && *store) text_printf(line, " --repeat %s", store);
+}
+
 /* The key is what the caller has in hand to find out. */
-static void put_key(const char *key, unsigned repeats, bool may_ask) {
+static void put_key(const char *key, unsigned repeats, const char *store) {
   text line = {.data = NULL};
   text_printf(&line, "%s", key);
   if (repeats) text_printf(&line, ", asked again %u time%s", repeats, repeats == 1 ? "" : "s");
   trouble_row("key", line.data, line.len, 400);
   line.len = 0;
-  text_printf(&line, "the same with --key %s finds out, and runs nothing twice", key);
-  if (may_ask) trouble_row("try", line.data, line.len, 400);
+  text_puts(&line, "the same with ");
+  trouble_put_again(&line, key, store);
+  text_puts(&line, " finds out, and runs nothing twice");
+  if (store) trouble_row("try", line.data, line.len, 700);
   text_free(&line);
 }
 
@@ -275,7 +282,8 @@ int trouble_tell(const call_target *target, const call_trouble *why) {
   if (why->stray_len)
     trouble_row(target->argv ? "stdout" : "it said", why->stray, why->stray_len, 300);
   if (fate) trouble_row("call", fate, strlen(fate), 200);
-  if (fate && why->key) put_key(why->key, why->repeats, why->keys && why->fate == IDEM_MCP_UNKNOWN);
+  if (fate && why->key)
+    put_key(why->key, why->repeats, why->fate == IDEM_MCP_UNKNOWN ? why->store : NULL);
   if (try) trouble_row("try", try, strlen(try), 300);
   if (is_about_login(target, why) && why->status != IDEM_E_CANCELLED)
     trouble_login(target, &(call_refusal){.http_status = http_status_of(why),
@@ -287,12 +295,12 @@ int trouble_tell(const call_target *target, const call_trouble *why) {
 
 static int outcome_unknown(const idem_mcp_result *result) {
   static const char try[] = "look at what the tool did; another --key makes the call anew";
-  if (result->key) put_key(result->key, result->repeats, false);
+  if (result->key) put_key(result->key, result->repeats, NULL);
   trouble_row("try", try, sizeof try - 1, 200);
   return CALL_OUTCOME_UNKNOWN;
 }
 
-int trouble_remote(const idem_mcp_result *result, bool keys) {
+int trouble_remote(const idem_mcp_result *result, const char *store) {
   static const char try_sampling[] = "--sampling COMMAND names a program that answers for a model";
   text line = {.data = NULL};
   text_printf(&line, "the server answered with error %lld: ", (long long)result->code);
@@ -306,6 +314,6 @@ int trouble_remote(const idem_mcp_result *result, bool keys) {
     trouble_row("try", try_sampling, strlen(try_sampling), 100);
   text_free(&line);
   if (result->fate == IDEM_MCP_OUTCOME_UNKNOWN) return outcome_unknown(result);
-  if (result->fate == IDEM_MCP_UNKNOWN && result->key) put_key(result->key, result->repeats, keys);
+  if (result->fate == IDEM_MCP_UNKNOWN && result->key) put_key(result->key, result->repeats, store);
   return CALL_REFUSED;
 }

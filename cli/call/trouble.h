@@ -5,6 +5,7 @@
 
 #include "call.h"
 #include "target.h"
+#include "text.h"
 
 #include <idem/mcp_client.h>
 
@@ -31,17 +32,21 @@ typedef struct call_trouble {
   const char *data; /* of the server's error, JSON */
   size_t data_len;
   idem_mcp_fate fate;
-  bool sent;          /* `fate` is known */
-  const char *key;    /* which the call carried; NULL: none */
-  bool keys;          /* the server knows keys: asked again with this one it runs nothing twice */
+  bool sent;       /* `fate` is known */
+  const char *key; /* which the call carried; NULL: none */
+  const char *
+      store; /* where the server keeps its keys: asked again with this one it runs nothing twice; NULL: it knows none */
   unsigned repeats;   /* how often it was asked again */
   call_refusal login; /* of 401 and 403 */
 } call_trouble;
 
 /* The first line, then what is known. Returns the exit status. */
 int trouble_tell(const call_target *target, const call_trouble *why);
-/* An error that the server answered with, which knows keys or does not. Returns CALL_REFUSED, or CALL_OUTCOME_UNKNOWN. */
-int trouble_remote(const idem_mcp_result *result, bool keys);
+/* The words with which a call is asked for again, so that nothing runs twice: also where its server has lost its keys meanwhile. */
+void trouble_put_again(text *line, const char *key, const char *store);
+/* An error that the server answered with, which keeps keys in `store` or knows none. Returns CALL_REFUSED, or
+ * CALL_OUTCOME_UNKNOWN. */
+int trouble_remote(const idem_mcp_result *result, const char *store);
 
 /* What it lacks, and what to type then: rows behind a refusal with 401 or 403. */
 void trouble_login(const call_target *target, const call_refusal *refusal);

@@ -400,6 +400,10 @@ typedef struct idem_mcp_call_opts {
    * time is over) is cancelled at the server by its key. On other transports the key is sent, and the end of the connection ends
    * the call: who connects again may ask again with result->key. */
   const char *key;
+  /* Where this was called before with `key`, as idem_mcp_client_keys said there: the call is a repetition from the first, and a server
+   * that keeps its keys elsewhere, or has lost them, says that the outcome is unknown instead of running it again. For who was
+   * ended, or gave up, and asks later. INVAL: without `key`, or no such name. NULL: this client calls it for the first time. */
+  const char *key_store;
   bool no_key;          /* none, and it is not repeated */
   bool fresh;           /* lists and resources: ask, whatever is cached */
   bool task;            /* 2025-11-25: as a task, where the server can */

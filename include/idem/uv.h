@@ -33,8 +33,8 @@ typedef struct idem_serve_opts {
    * proxy itself. 0: a quarter of max_connections, and at least 8. */
   size_t client_connections;
   const idem_http_opts *http; /* http:// and ws://: who may ask, limits, workers; NULL: defaults */
-  /* Where `server` keeps what outlives a request: sessions of revisions before 2026-07-28 with their events, tasks, news of
-   * changes, and the key of requestState unless it was given one. NULL and "memory:": in this process, gone with it.
+  /* Where `server` keeps what outlives a request: sessions of revisions before 2026-07-28 with their events, tasks, keys of calls
+   * with their answers, news of changes, and the key of requestState unless it was given one. NULL and "memory:": in this process, gone with it.
    * "sqlite:/path": in a file, for the processes of one machine that name it; "?sync=full" behind it survives a loss
    * of power, too, "normal" (unless told otherwise) the death of any process; with "off" a loss of power may break the file.
    * "redis://[USER@]HOST[:PORT][/DATABASE]", "rediss://" (TLS) and "redis+unix:/PATH": in a Redis or Valkey, for all who name it;

@@ -80,10 +80,10 @@ _idem_call() {
     --method | --notify) mapfile -t COMPREPLY < <(compgen -W "tools/list tools/call resources/list resources/read prompts/list prompts/get ping" -- "$current") ;;
     --config | --token-file | --token-command | --ca-file | --output | -o | --record | --answers | --sampling) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
     --read | --prompt | --complete) _idem_call_words ;;
-    --data | -d | --header | -H | --client | --scope | --redirect | --timeout | --deadline | --bench | --connections | -c | --rate) ;;
+    --data | -d | --header | -H | --client | --scope | --redirect | --key | --repeat | --timeout | --deadline | --bench | --connections | -c | --rate) ;;
     *)
       [[ ${COMP_LINE:0:COMP_POINT} =~ " "--(read|complete)[=\ ]+[^\ ]+$ ]] && { _idem_call_words; return; }
-      _idem_words "--read --prompt --complete --method --notify --data --profile --revision --key --no-key --config --header --ca-file --no-verify
+      _idem_words "--read --prompt --complete --method --notify --data --profile --revision --key --no-key --repeat --config --header --ca-file --no-verify
         --login --device --open --client --scope --redirect --private-issuer --stored-only --whoami --logout --token-file --token-command --json --verbose --raw --record
         --output --answers --no-input --sampling --timeout --deadline --no-cache --bench --connections --rate --ramp --help" ||
         { _idem_call_words && [[ $previous != call ]]; } ||

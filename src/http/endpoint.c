@@ -57,6 +57,32 @@ void idem__http_serving_detach(idem__http_serving *serving, bool detached) {
     idem__http_protocol_of(serving)->detached(serving->state, detached);
 }
 
+static void forget_client(idem__http_serving *serving) {
+  idem__conn_lend_peer(serving->conn, NULL, NULL);
+  idem__free(&serving->rpc->alloc, serving->left);
+  serving->left = NULL;
+}
+
+static idem__http_left *keep_client(const idem__http_serving *serving) {
+  const idem_http_exchange *exchange = serving->exchange;
+  const char *peer = idem__http_exchange_peer(exchange);
+  size_t size = strlen(peer) + 1;
+  idem__http_left *left = idem__malloc(&serving->rpc->alloc, sizeof *left + size);
+  if (!left) return NULL;
+  left->client = *idem__http_exchange_client(exchange);
+  left->now_ms = idem__http_exchange_now(exchange);
+  memcpy(left->peer, peer, size);
+  return left;
+}
+
+/* What its client asked goes on as that client's: else to leave would be a way around every bound. */
+void idem__http_serving_leave_exchange(idem__http_serving *serving) {
+  idem__http_left *left = serving->left = keep_client(serving);
+  idem__conn_lend_peer(serving->conn, left ? left->peer : NULL, left ? left->client.bytes : NULL);
+  serving->exchange = NULL;
+  idem__http_serving_detach(serving, true);
+}
+
 /* A message of the engine's that could not be written yet. */
 static void drop_chunk(idem__http_serving *serving) {
   if (serving->in_hand) idem_chunk_free(&serving->chunk);
@@ -69,6 +95,7 @@ void idem__http_serving_free(idem__http_serving *serving) {
   drop_chunk(serving);
   idem_list_remove(&serving->late.link);
   idem_conn_free(serving->conn);
+  idem__free(&serving->rpc->alloc, serving->left);
   idem__http_serving_detach(serving, false);
   end_protocol(serving);
   if (idem__http_protocol_of(serving)->close)
@@ -85,7 +112,7 @@ void idem__http_serving_retire(idem__http_serving *serving) {
   idem__http_serving_detach(serving, false);
   end_protocol(serving);
   serving->exchange = NULL;
-  idem__conn_lend_peer(serving->conn, NULL, NULL);
+  forget_client(serving);
   idem_list_remove(&serving->link);
   serving->next = rpc->idle;
   rpc->idle = serving;
@@ -130,10 +157,17 @@ static void on_output(idem_conn *conn, void *user) {
   if (http) idem__http_conn_notify(http);
 }
 
+/* Where there was no memory to keep whose it is, nothing more of it is begun. */
+static bool admit_left(idem__http_serving *serving) {
+  const idem__http_left *left = serving->left;
+  return left && idem__limiter_take(serving->rpc->opts.limiter, &left->client, left->now_ms,
+                                    &serving->retry_s);
+}
+
 static bool on_admit(idem_conn *conn, void *user) {
   idem__http_serving *serving = user;
   (void)conn;
-  if (!serving->exchange) return true;
+  if (!serving->exchange) return admit_left(serving);
   bool admitted =
       idem__limiter_take(serving->rpc->opts.limiter, idem__http_exchange_client(serving->exchange),
                          idem__http_exchange_now(serving->exchange), &serving->retry_s);

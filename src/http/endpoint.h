@@ -8,6 +8,7 @@
 
 /* One POST being answered by a conn of the engine. Calls are pooled with their conns: between
  * requests such a conn owes nothing and may serve the next peer. */
+typedef struct idem__http_left idem__http_left;
 typedef struct idem__http_serving {
   struct idem__http_serving *next; /* in the pool */
   idem_list link;                  /* in rpc->active */
@@ -28,9 +29,17 @@ typedef struct idem__http_serving {
   bool in_hand;
   idem__message_kind silent_kind; /* acknowledging: of what */
   idem__late late;                /* in line for a turn to be taken in */
+  idem__http_left *left;          /* whose it is, where its peer has gone; else NULL */
   idem_chunk chunk;               /* in_hand: the message being written */
   _Alignas(16) char state[];
 } idem__http_serving;
+
+/* Who asked what goes on, though nobody is there any more: what it still begins counts as theirs. */
+struct idem__http_left {
+  idem__ip client;
+  uint64_t now_ms; /* when they went */
+  char peer[];     /* for the log */
+};
 
 struct idem__http_rpc {
   idem_alloc alloc;
@@ -63,6 +72,8 @@ void idem__http_serving_retire(idem__http_serving *serving);
 void idem__http_serving_free(idem__http_serving *serving);
 /* It goes on without its peer, or no longer does. */
 void idem__http_serving_detach(idem__http_serving *serving, bool detached);
+/* Its exchange, which is still there, is its no more. */
+void idem__http_serving_leave_exchange(idem__http_serving *serving);
 
 /* serving.c */
 extern const idem__http_refusal idem__http_no_memory;

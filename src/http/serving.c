@@ -176,13 +176,15 @@ static void on_time(idem_http_exchange *exchange, uint64_t now_ms, void *user) {
 static void on_abort(idem_http_exchange *exchange, void *user) {
   idem__http_serving *serving = user;
   (void)exchange;
-  serving->exchange = NULL;
-  idem__conn_lend_peer(serving->conn, NULL, NULL);
   bool outlives = idem__http_rpc_rules(serving->rpc)->outlives_peer;
   if (idem__http_protocol_of(serving)->outlives)
     outlives = idem__http_protocol_of(serving)->outlives(serving->state);
-  idem__http_serving_detach(serving, outlives);
-  if (outlives) return; /* runs on; its answer goes nowhere */
+  if (outlives) { /* runs on; its answer goes nowhere */
+    idem__http_serving_leave_exchange(serving);
+    return;
+  }
+  serving->exchange = NULL;
+  idem__http_serving_detach(serving, false);
   idem_list_remove(&serving->link);
   idem__http_serving_free(serving);
 }
@@ -307,9 +309,7 @@ void idem__http_serving_leave(void *protocol) {
   idem__http_serving_commit(serving);
   serving->leaving = serving->writing; /* whoever is to come back needs what is being written */
   if (serving->leaving) return;
-  serving->exchange = NULL;
-  idem__http_serving_detach(serving, true);
-  idem__conn_lend_peer(serving->conn, NULL, NULL);
+  idem__http_serving_leave_exchange(serving);
   idem__http_stream_end(exchange);
 }
 

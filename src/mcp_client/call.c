@@ -134,7 +134,7 @@ idem_status idem__mcp_call_make(idem_mcp_client *client, const idem__mcp_ask *as
   idem_list_init(&call->waiting);
   idem_list_append(&client->calls, &call->link);
   client->call_count++;
-  status = ask->key ? idem__mcp_once_own(call, ask->key, ask->key_len) : IDEM_OK;
+  status = idem__mcp_once_own(call, ask);
   if (status == IDEM_OK)
     *out = call;
   else

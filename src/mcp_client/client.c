@@ -153,9 +153,14 @@ idem_status idem_mcp_client_new(const idem_mcp_client_opts *opts, idem_mcp_clien
 
 static void unbind(void *attachment) {
   idem_mcp_client *client = attachment;
-  if (!client) return;
   client->conn = NULL;
   idem__mcp_client_lost(client);
+}
+
+static const idem__attachment_kind client_kind = {unbind};
+
+idem_mcp_client *idem__mcp_client_of(const idem_conn *conn) {
+  return idem__conn_attachment(conn, &client_kind);
 }
 
 void idem__mcp_client_unbind(idem_mcp_client *client) {
@@ -204,10 +209,8 @@ void idem_mcp_client_free(idem_mcp_client *client) {
 
 /* --------------------------------------------------------------------- the conn */
 
-static idem_mcp_client *client_of(const idem_conn *conn) { return idem__conn_attachment(conn); }
-
 static void on_trace(idem_conn *conn, idem_direction direction, const char *message, size_t len) {
-  idem_mcp_client *client = client_of(conn);
+  idem_mcp_client *client = idem__mcp_client_of(conn);
   if (direction == IDEM_IN) {
     client->hearing = message;
     client->hearing_len = len;
@@ -246,7 +249,7 @@ static void note_unknown(idem_mcp_client *client) {
 }
 
 static void on_protocol_error(idem_conn *conn, const idem_protocol_error *error) {
-  idem_mcp_client *client = client_of(conn);
+  idem_mcp_client *client = idem__mcp_client_of(conn);
   char detail[IDEM__MCP_TROUBLE];
   size_t len =
       error->message ? idem_utf8_cut(error->message, error->message_len, sizeof detail - 1) : 0;
@@ -266,19 +269,19 @@ static void on_protocol_error(idem_conn *conn, const idem_protocol_error *error)
 }
 
 static uint64_t deadline(const idem_conn *conn) {
-  const idem__timer *first = idem__heap_first(&client_of(conn)->timers);
+  const idem__timer *first = idem__heap_first(&idem__mcp_client_of(conn)->timers);
   return first ? first->at_ms : UINT64_MAX;
 }
 
 static void expire(idem_conn *conn, uint64_t now_ms) {
-  idem__mcp_calls_expire(client_of(conn), now_ms);
+  idem__mcp_calls_expire(idem__mcp_client_of(conn), now_ms);
 }
 
 static const idem__conn_layer layer = {
     .trace = on_trace, .protocol_error = on_protocol_error, .deadline = deadline, .expire = expire};
 
 static bool cancelled_by_server(idem_conn *conn, const idem__id *id, bool cancel) {
-  idem_mcp_client *client = client_of(conn);
+  idem_mcp_client *client = idem__mcp_client_of(conn);
   if (!cancel || !client || id->kind != IDEM__ID_INTEGER || id->integer <= 0) return false;
   idem__mcp_call *call = idem__mcp_call_of(client, (uint64_t)id->integer);
   if (call && call->kind == IDEM__MCP_LISTEN) idem__mcp_listen_over(call);
@@ -289,7 +292,7 @@ void idem__mcp_client_bind(idem_mcp_client *client, idem_conn *conn) {
   client->conn = conn;
   client->restarting = false;
   client->hearing = NULL;
-  idem__conn_attach(conn, client, unbind);
+  idem__conn_attach(conn, &client_kind, client);
   idem__conn_set_layer(conn, &layer);
   if (client->opts.on_notification) idem__conn_set_heard(conn, idem__mcp_heard);
   idem__conn_set_siblings(conn, &(idem__conn_siblings){.in_flight_elsewhere = cancelled_by_server});

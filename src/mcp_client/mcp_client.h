@@ -108,6 +108,7 @@ typedef struct idem__mcp_ask {
   size_t meta_len;
   const char *key; /* the program's own; NULL: none */
   size_t key_len;
+  const char *key_store;          /* where it was called before; NULL: nowhere */
   const idem_mcp_call_opts *opts; /* may be NULL */
   idem_mcp_result_fn fn;
   void *user;
@@ -246,6 +247,7 @@ static inline bool idem__mcp_usable(const idem_mcp_client *client) {
 void idem__mcp_client_bind(idem_mcp_client *client, idem_conn *conn);
 /* It is the client's no longer. */
 void idem__mcp_client_unbind(idem_mcp_client *client);
+idem_mcp_client *idem__mcp_client_of(const idem_conn *conn); /* NULL: it is no client's */
 void idem__mcp_client_set_link(idem_mcp_client *client, const idem__mcp_link *link, void *user);
 /* Connecting has failed: on_ready is told. */
 void idem__mcp_client_fail(idem_mcp_client *client, idem_status status, const char *text);
@@ -370,7 +372,7 @@ void idem__mcp_addresses_free(idem__mcp_call *call);
 void idem__mcp_address_over(idem_mcp_client *client, const char *id, size_t len);
 
 /* once.c: calls with a key. The program's own key. INVAL: none; NOMEM. */
-idem_status idem__mcp_once_own(idem__mcp_call *call, const char *key, size_t len);
+idem_status idem__mcp_once_own(idem__mcp_call *call, const idem__mcp_ask *ask);
 /* Before its message is written: whether it gets a key. NOMEM. */
 idem_status idem__mcp_once_prepare(idem__mcp_call *call);
 /* Members of _meta, each behind a comma. */

@@ -190,7 +190,7 @@ static bool is_notice(const idem__message *message) {
 }
 
 void idem__mcp_heard(idem_conn *conn, const idem__message *message) {
-  idem_mcp_client *client = idem__conn_attachment(conn);
+  idem_mcp_client *client = idem__mcp_client_of(conn);
   if (!client || message->kind != IDEM__NOTIFICATION || is_notice(message)) return;
   client->opts.on_notification(client, message->method, message->method_len, message->params,
                                client->opts.user);

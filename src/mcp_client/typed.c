@@ -73,7 +73,9 @@ static idem_status put_meta(maker *self) {
 
 static void put_key(maker *self) {
   const idem_mcp_call_opts *opts = self->ask.opts;
-  if (!opts || !opts->key || self->ask.row != &idem__mcp_methods[IDEM__METHOD_TOOLS_CALL]) return;
+  if (!opts || self->ask.row != &idem__mcp_methods[IDEM__METHOD_TOOLS_CALL]) return;
+  self->ask.key_store = opts->key_store;
+  if (!opts->key) return;
   self->ask.key = opts->key;
   self->ask.key_len = strlen(opts->key);
 }

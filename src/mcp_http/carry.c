@@ -216,7 +216,7 @@ static uint64_t now_ms(const idem__mcp_endpoint *endpoint) {
 /* One whose grant cannot be read must not be taken for one that needs none. */
 static idem__carry_open_end post(idem__mcp_endpoint *endpoint, const idem__sse_message *message,
                                  bool granted) {
-  uint16_t status = granted && !message->grant ? 503 : idem__sse_post(endpoint, message);
+  uint16_t status = granted && !message->grant ? 503 : idem__sse_post_taken(endpoint, message);
   if (status == 202) return IDEM__CARRY_OPENED;
   return status == 404 ? IDEM__CARRY_STRANGE : IDEM__CARRY_AGAIN;
 }

@@ -54,7 +54,7 @@ void idem__mcp_serve_message(idem_http_exchange *exchange, const idem_http_reque
 void idem__sse_make_id(const idem__session_table *table, const char *principal,
                        char id[IDEM__SESSION_ID + 1]);
 /* A message for one of its streams, posted here or to another process. Gives the status of the answer: 202, 404 where there is no
- * such stream here, 503. */
+ * such stream here, 503: no memory, or too much that was posted there waits. */
 typedef struct idem__sse_message {
   const char *session; /* IDEM__SESSION_ID bytes */
   const char *principal;
@@ -63,8 +63,12 @@ typedef struct idem__sse_message {
   idem__grant *grant; /* counted here */
   idem__view key;     /* of its header, as it stands there; absent: none */
   idem__view body;
+  bool refusal; /* it is an error of ours, to be said there */
 } idem__sse_message;
 uint16_t idem__sse_post(idem__mcp_endpoint *endpoint, const idem__sse_message *sent);
+/* One that another process took, and its sender has been told so: what becomes of it only the stream can say. 202: that it is refused
+ * was said there, too; 404; 503: nothing happened. */
+uint16_t idem__sse_post_taken(idem__mcp_endpoint *endpoint, const idem__sse_message *sent);
 /* carry.c: as a letter's text. */
 idem_status idem__carry_sse_write(idem_buf *out, const idem__sse_message *message);
 /* Frees the streams that have ended, or all. */

@@ -185,7 +185,7 @@ static idem_status open_serving(void *at, idem_conn *conn, void *user) {
   idem__mcp_peer_init(&serving->peer, serving->endpoint->worker, conn);
   serving->peer.edge = &edge;
   serving->peer.edge_ctx = serving;
-  idem__conn_attach(conn, &serving->peer, NULL);
+  idem__conn_attach(conn, &idem__mcp_peer_kind, &serving->peer);
   idem__conn_set_siblings(conn, &idem__mcp_siblings);
   idem__conn_set_whose(conn, whose);
   return IDEM_OK;

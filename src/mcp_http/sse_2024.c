@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WAITING_BYTES ((size_t)8 << 20) /* of messages of one stream that wait for a turn */
+#define WAITING_BYTES ((size_t)8 << 20) /* of messages to one stream that are not begun */
 
 /* One open stream. The table's lock guards its place in the map, and its life for other threads. */
 typedef struct line {
@@ -20,9 +20,9 @@ typedef struct line {
   _Atomic uint64_t used_ms; /* when something was posted */
   idem__late late;          /* in line for a turn, while messages wait */
   idem_list waiting;        /* for it */
-  size_t waiting_bytes;
-  bool paid;       /* by its POST, for its first element */
-  idem__ip client; /* whose message was taken last, and when it came */
+  _Atomic size_t bytes;     /* of these, and of those that are on their way from other threads */
+  bool paid;                /* by its POST, for its first element */
+  idem__ip client;          /* whose message was taken last, and when it came */
   uint64_t taken_ms;
   char id[IDEM__SESSION_ID + 1];
   char principal[IDEM__PRINCIPAL];
@@ -131,6 +131,7 @@ typedef struct carried {
   idem__grant *grant; /* of the token that it came with, counted; NULL: none */
   const char *key;    /* of its header, behind the text; NULL: none */
   size_t key_len;
+  bool refusal; /* an error of ours to be said there */
   size_t len;
   char text[];
 } carried;
@@ -145,11 +146,23 @@ static size_t size_of(const carried *message) {
   return sizeof *message + message->len + message->key_len;
 }
 
+/* With the table's lock held. The first may be as large as one can come. */
+static bool has_room(line *open, const carried *message) {
+  size_t bytes = atomic_load_explicit(&open->bytes, memory_order_relaxed);
+  if (bytes && (bytes > WAITING_BYTES || size_of(message) > WAITING_BYTES - bytes)) return false;
+  atomic_fetch_add_explicit(&open->bytes, size_of(message), memory_order_relaxed);
+  return true;
+}
+
+/* It is begun, or will not be. */
+static void uncount(line *open, const carried *message) {
+  atomic_fetch_sub_explicit(&open->bytes, size_of(message), memory_order_relaxed);
+}
+
 static carried *pop_waiting(line *open) {
   if (idem_list_empty(&open->waiting)) return NULL;
   carried *first = IDEM_CONTAINER(open->waiting.next, carried, link);
   idem_list_remove(&first->link);
-  open->waiting_bytes -= size_of(first);
   return first;
 }
 
@@ -203,15 +216,12 @@ static void on_time(idem_http_exchange *exchange, uint64_t now_ms, void *user) {
   set_time(open);
 }
 
-static void take_message(line *open, const carried *message);
+static void take_message(line *open, carried *message);
 
 /* Out of turn: all that waits. */
 static void take_waiting(line *open) {
   idem_list_remove(&open->late.link);
-  for (carried *message; (message = pop_waiting(open));) {
-    take_message(open, message);
-    free_carried(message);
-  }
+  for (carried *message; (message = pop_waiting(open));) take_message(open, message);
 }
 
 static void on_stop(void *user, idem__http_stop how) {
@@ -233,10 +243,7 @@ static void on_stop(void *user, idem__http_stop how) {
 static void take_one(idem__late *late) {
   line *open = IDEM_CONTAINER(late, line, late);
   carried *message = idem__conn_waits(open->conn) ? NULL : pop_waiting(open);
-  if (message) {
-    take_message(open, message);
-    free_carried(message);
-  }
+  if (message) take_message(open, message);
   if (!idem_list_empty(&open->waiting)) idem__pool_put_off(open->endpoint->rpc->pool, late);
 }
 
@@ -263,6 +270,7 @@ static line *new_line(idem__mcp_endpoint *endpoint, idem_http_exchange *exchange
   open->late.run = take_one;
   idem_list_init(&open->late.link);
   idem_list_init(&open->waiting);
+  atomic_init(&open->bytes, 0);
   atomic_init(&open->used_ms, idem__http_exchange_now(exchange));
   endpoint->upgrading_claimed =
       idem__mcp_principal(idem__http_exchange_conn(exchange), request, open->principal);
@@ -318,7 +326,7 @@ void idem__mcp_serve_sse(idem_http_exchange *exchange, const idem_http_request *
 
 /* ----------------------------------------------------------------- messages */
 
-static void take_message(line *open, const carried *message) {
+static idem_status begin_message(line *open, const carried *message) {
   open->paid = true;
   open->client = message->client;
   open->taken_ms = message->now_ms;
@@ -328,6 +336,14 @@ static void take_message(line *open, const carried *message) {
   idem__conn_set_note(open->conn, message->key, (uint32_t)message->key_len);
   idem_status status = idem__conn_message(open->conn, message->text, message->len, NULL);
   idem__conn_set_note(open->conn, NULL, 0);
+  return status;
+}
+
+/* Frees it. */
+static void take_message(line *open, carried *message) {
+  uncount(open, message);
+  idem_status status = begin_message(open, message);
+  free_carried(message);
   if (status != IDEM_OK && status != IDEM_E_CLOSED) {
     end_line(open);
     return;
@@ -336,20 +352,20 @@ static void take_message(line *open, const carried *message) {
   if (open->exchange) set_time(open);
 }
 
-/* True: it waits for a turn. Where too much does, all of it is taken now. */
+/* True: it waits for a turn. */
 static bool put_off(line *open, carried *message) {
   idem_pool *pool = open->endpoint->rpc->pool;
-  size_t bytes = size_of(message);
   bool behind = !idem_list_empty(&open->waiting) || idem__conn_waits(open->conn);
   if (!behind && !idem__pool_turn_over(pool, idem__conn_clock(open->conn))) return false;
-  if (bytes > WAITING_BYTES - open->waiting_bytes) {
-    take_waiting(open);
-    return false;
-  }
-  open->waiting_bytes += bytes;
   idem_list_append(&open->waiting, &message->link);
   idem__pool_put_off(pool, &open->late);
   return true;
+}
+
+static void say_refusal(line *open, const carried *message) {
+  if (!open->exchange) return;
+  put_event(open, "message", message->text, message->len);
+  idem__http_conn_notify(idem__http_exchange_conn(open->exchange));
 }
 
 /* On the stream's own thread, the only one that ends it: what is found stays. */
@@ -358,10 +374,12 @@ static void deliver(void *arg) {
   idem__session_table_lock(message->table);
   line *open = idem_map_get(&message->table->sse_lines, message->id, IDEM__SESSION_ID);
   idem__session_table_unlock(message->table);
-  if (open && open->endpoint == message->endpoint) {
-    if (put_off(open, message)) return;
-    take_message(open, message);
+  bool there = open && open->endpoint == message->endpoint;
+  if (there && !message->refusal) {
+    if (!put_off(open, message)) take_message(open, message);
+    return;
   }
+  if (there) say_refusal(open, message);
   free_carried(message);
 }
 
@@ -374,6 +392,7 @@ static carried *carry(const idem__mcp_endpoint *endpoint, const idem__sse_messag
                     .client = message->client,
                     .now_ms = message->now_ms,
                     .grant = idem__grant_ref(message->grant),
+                    .refusal = message->refusal,
                     .len = message->body.len};
   memcpy(copy->id, message->session, IDEM__SESSION_ID);
   if (copy->len) memcpy(copy->text, message->body.at, copy->len);
@@ -381,6 +400,16 @@ static carried *carry(const idem__mcp_endpoint *endpoint, const idem__sse_messag
   copy->key = memcpy(copy->text + copy->len, message->key.at, message->key.len);
   copy->key_len = message->key.len;
   return copy;
+}
+
+/* With the table's lock held: the stream's worker is there as long. One of our own is called when it is not. */
+static uint16_t post_to(line *open, const idem__mcp_endpoint *endpoint, carried *message) {
+  if (!message->refusal && !has_room(open, message)) return 503;
+  if (open->endpoint == endpoint ||
+      idem__worker_post(open->endpoint->worker, deliver, message) == IDEM_OK)
+    return 202;
+  if (!message->refusal) uncount(open, message);
+  return 503;
 }
 
 uint16_t idem__sse_post(idem__mcp_endpoint *endpoint, const idem__sse_message *sent) {
@@ -393,11 +422,7 @@ uint16_t idem__sse_post(idem__mcp_endpoint *endpoint, const idem__sse_message *s
   if (open && strcmp(open->principal, sent->principal) == 0) {
     atomic_store_explicit(&open->used_ms, message->now_ms, memory_order_relaxed);
     message->endpoint = open->endpoint;
-    status = 202;
-    /* Its worker is there as long as the lock is held. One of our own is called when it is not. */
-    if (open->endpoint != endpoint &&
-        idem__worker_post(open->endpoint->worker, deliver, message) != IDEM_OK)
-      status = 503;
+    status = post_to(open, endpoint, message);
   }
   bool ours = status == 202 && message->endpoint == endpoint;
   idem__session_table_unlock(table);

@@ -185,6 +185,27 @@ static void post_far(idem__mcp_endpoint *endpoint, idem_http_exchange *exchange,
   idem_buf_deinit(&text);
 }
 
+uint16_t idem__sse_post_taken(idem__mcp_endpoint *endpoint, const idem__sse_message *sent) {
+  char id[ID_ROOM], text[1024];
+  idem_buf error;
+  uint16_t posted = idem__sse_post(endpoint, sent);
+  if (posted != 503) return posted;
+  find_id(endpoint, sent->body, id);
+  if (!*id) return 503;
+  idem__http_refusal refusal = {
+      .status = 503, .reason = "unavailable", .id = id, .id_len = strlen(id)};
+  const idem_policy *policy = &endpoint->worker->server->policy;
+  idem_buf_fixed(&error, text, sizeof text);
+  idem_status status =
+      idem__http_put_error(&error, &refusal, policy->codes, idem__policy_names_causes(policy),
+                           policy->unknown_id, policy->error_detail);
+  idem__sse_message said = *sent;
+  said.body = (idem__view){error.data, error.len};
+  said.key = (idem__view){NULL, 0};
+  said.refusal = true;
+  return status == IDEM_OK ? idem__sse_post(endpoint, &said) : 503;
+}
+
 /* ------------------------------------------------------------------ posting */
 
 /* Takes the message's token. Without one it goes the way of other POSTs, where it is refused with its

@@ -114,7 +114,10 @@ static bool capabilities_fit(idem__context *context, yyjson_val *capabilities) {
 /* Batches belong to one legacy revision; a claim inside one does not bring them back. */
 static bool refuse_batched(idem__context *context) {
   static const char data[] = "{\"reason\":\"batch-not-supported\"}";
-  idem__refuse(context, 400, IDEM_RPC_INVALID_REQUEST, data, sizeof data - 1);
+  char text[IDEM__CAUSE];
+  const char *cause =
+      idem__cause(context, text, "%s", idem__reason_cause(IDEM__BATCH_NOT_SUPPORTED));
+  idem__refuse_for(context, 400, IDEM_RPC_INVALID_REQUEST, cause, data, sizeof data - 1);
   return false;
 }
 

@@ -38,7 +38,7 @@ idem__answer idem__answer_fault(idem_code_set codes, idem_fault fault, const cha
   if (fault == IDEM_FAULT_TIMEOUT) return idem__answer_timed_out(codes);
   idem__answer answer = answer_of_row(&faults[fault], codes, subject);
   if (fault == IDEM_FAULT_NOT_INITIALIZED && answer.code == IDEM_RPC_INVALID_REQUEST)
-    return idem__answer_invalid_request(IDEM__NOT_INITIALIZED);
+    return idem__answer_invalid_request(NULL, IDEM__NOT_INITIALIZED);
   return answer;
 }
 

@@ -130,7 +130,10 @@ static size_t weight(yyjson_val *value) {
 
 static void refuse_size(idem__context *context) {
   static const char large[] = "{\"reason\":\"client-info-too-large\"}";
-  idem__refuse(context, 400, IDEM_RPC_INVALID_PARAMS, large, sizeof large - 1);
+  char text[IDEM__CAUSE];
+  const char *cause =
+      idem__cause(context, text, "Invalid params: clientInfo and capabilities are too large");
+  idem__refuse_for(context, 400, IDEM_RPC_INVALID_PARAMS, cause, large, sizeof large - 1);
 }
 
 const char *idem__info_fault(yyjson_val *info, yyjson_val **received) {

@@ -123,7 +123,7 @@ static bool read_log_level(idem__context *context) {
 
 /* ------------------------------------------------------------------ the gate */
 
-static bool refuse_unknown(idem__context *context) {
+bool idem__refuse_unknown_method(idem__context *context) {
   size_t name_len;
   const char *name = idem__request_name(context->request, &name_len);
   idem_buf *data = &context->worker->scratch;
@@ -142,10 +142,11 @@ static bool refuse_unknown(idem__context *context) {
 
 static bool pass_method(idem__context *context) {
   const idem__mcp_method *method = context->method;
-  if (!method) return idem__request_has_method(context->request) || refuse_unknown(context);
-  if (!(method->revisions & context->revision->bit)) return refuse_unknown(context);
+  if (!method)
+    return idem__request_has_method(context->request) || idem__refuse_unknown_method(context);
+  if (!(method->revisions & context->revision->bit)) return idem__refuse_unknown_method(context);
   if (!idem__server_offers(context->server, context->lists->registry, method->capability)) {
-    return refuse_unknown(context);
+    return idem__refuse_unknown_method(context);
   }
   return true;
 }

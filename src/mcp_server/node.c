@@ -260,7 +260,7 @@ static void note_full(idem__mcp_worker *worker, const idem__store_answer *answer
 /* For the log, which knows the connection's own reasons from whoever has it. */
 static const char *why_silent(idem_status status) {
   bool later = status == IDEM_E_SYS || status == IDEM_E_TIMEOUT;
-  return later ? "it is away, or did not answer in time" : idem_status_text(status);
+  return later ? "it is away, did not answer in time, or lacks replicas" : idem_status_text(status);
 }
 
 /* A line and a count for each change. */

@@ -162,12 +162,16 @@ static void whose(const idem_conn *conn, idem__whose *out) {
   out->client = idem__mcp_peer_client(idem__mcp_peer_of(conn));
 }
 
+/* One at an edge is its transport's, and outlives the conn. */
 static void free_line_peer(void *attachment) {
   idem__mcp_peer *peer = attachment;
+  if (peer->edge) return;
   idem_alloc alloc = peer->worker->alloc;
   idem__mcp_peer_deinit(peer);
   idem__free(&alloc, peer);
 }
+
+const idem__attachment_kind idem__mcp_peer_kind = {free_line_peer};
 
 idem_status idem__worker_accept(idem__mcp_worker *worker, const idem_conn_opts *opts,
                                 const char *principal, idem_conn **out) {
@@ -190,7 +194,7 @@ idem_status idem__worker_accept(idem__mcp_worker *worker, const idem_conn_opts *
     memcpy(name, principal, name_len + 1);
     peer->principal = name;
   }
-  idem__conn_attach(*out, peer, free_line_peer);
+  idem__conn_attach(*out, &idem__mcp_peer_kind, peer);
   idem__conn_set_whose(*out, whose);
   return IDEM_OK;
 }

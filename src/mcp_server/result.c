@@ -146,8 +146,11 @@ idem_status idem__reply_failure(idem__context *context, int64_t code, const char
 /* Past a bound it is told what any work past a bound is told. */
 void idem__refuse_for_room(idem__context *context, idem_status status) {
   static const char data[] = "{\"reason\":\"too-many-in-flight\"}";
+  char text[IDEM__CAUSE];
   if (status == IDEM_E_LIMIT)
-    idem__refuse(context, 0, IDEM_RPC_INVALID_REQUEST, data, sizeof data - 1);
+    idem__refuse_for(context, 0, IDEM_RPC_INVALID_REQUEST,
+                     idem__cause(context, text, "%s", idem__reason_cause(IDEM__TOO_MANY_IN_FLIGHT)),
+                     data, sizeof data - 1);
   else
     idem__reply_failure(context, IDEM_RPC_INTERNAL_ERROR, NULL, NULL, 0);
 }

@@ -52,6 +52,8 @@ const char *idem__cause_of_fault(const idem__context *context, idem_fault fault,
 /* An error found before any handler: takes an HTTP status with it (0: leave 200). */
 idem_status idem__refuse(idem__context *context, int status, int64_t code, const char *data_json,
                          size_t len);
+/* -32601 with its name: there is no such method for who asks. False. */
+bool idem__refuse_unknown_method(idem__context *context);
 /* What it needs does not answer: nobody knows whether anything happened. */
 /* For requests that wait for the store, or were not begun (idem__request_on_cut_off): the same, where the server goes first. */
 const idem__answer *idem__cut_off_unavailable(const idem_request *request);

@@ -85,7 +85,8 @@ typedef struct idem__edge {
                          void *user);
 } idem__edge;
 
-/* One conn seen as MCP. conn->attachment points to it. */
+/* One conn seen as MCP, and attached to it. */
+extern const idem__attachment_kind idem__mcp_peer_kind;
 struct idem__mcp_peer {
   idem_list link; /* in worker->peers, for line peers with a session */
   idem__mcp_worker *worker;
@@ -110,7 +111,7 @@ void idem__mcp_peer_set_grant(idem__mcp_peer *peer, struct idem__grant *grant);
 const char *idem__mcp_peer_client(const idem__mcp_peer *peer);
 
 static inline idem__mcp_peer *idem__mcp_peer_of(const idem_conn *conn) {
-  return conn ? idem__conn_attachment(conn) : NULL;
+  return conn ? idem__conn_attachment(conn, &idem__mcp_peer_kind) : NULL;
 }
 
 #endif

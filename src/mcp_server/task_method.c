@@ -327,7 +327,7 @@ void idem__run_tasks_list(idem__context *context, yyjson_val *params) {
   yyjson_val *cursor = params ? yyjson_obj_get(params, "cursor") : NULL;
   int64_t from = 0;
   if (context->principal[0] == '\0')
-    idem__reply_failure(context, IDEM_RPC_METHOD_NOT_FOUND, NULL, NULL, 0);
+    idem__refuse_unknown_method(context);
   else if (cursor && !yyjson_equals_str(cursor, "") &&
            (!yyjson_is_str(cursor) || !idem__parse_position(cursor, &from)))
     idem__reply_bad_param(context, "cursor", "a cursor of this list", cursor);

@@ -130,6 +130,11 @@ static void part(idem_conn *conn, idem_request *request) {
   pool->parting = NULL;
 }
 
+static void tell_gone(idem_request *request) {
+  if (request->id.kind == IDEM__ID_ABSENT) return;
+  idem_request_log(request, NULL, IDEM_LOG_INFO, "a request was cancelled", "its peer has gone");
+}
+
 static void forget_requests(idem_conn *conn, idem_list *list) {
   while (!idem_list_empty(list)) {
     idem_request *request = IDEM_CONTAINER(list->next, idem_request, link);
@@ -138,7 +143,10 @@ static void forget_requests(idem_conn *conn, idem_list *list) {
       idem__refusal_forget(request);
       continue;
     }
-    if (!request->settled) idem__request_forget(request);
+    if (!request->settled) {
+      tell_gone(request);
+      idem__request_forget(request);
+    }
     idem_list_remove(&request->link);
     request->conn = NULL;
     if (was_held) {
@@ -159,7 +167,8 @@ IDEM__COLD static void free_now(idem_conn *conn) {
   while (!idem_list_empty(&conn->batches)) {
     idem__batch_free(IDEM_CONTAINER(conn->batches.next, idem__batch, link));
   }
-  if (conn->attachment_free) conn->attachment_free(conn->attachment);
+  const idem__attachment_kind *kind = conn->attachment_kind;
+  if (kind && kind->free) kind->free(conn->attachment);
   idem__conn_tell_end(conn);
   idem__output_free(conn);
   idem__framer_deinit(&conn->framer);
@@ -236,7 +245,7 @@ static void settle_all_held(idem_conn *conn, const idem__answer *answer) {
 }
 
 static idem__answer closing_answer(const idem_conn *conn) {
-  return conn->leaving ? idem__answer_invalid_request(IDEM__UNAVAILABLE)
+  return conn->leaving ? idem__answer_invalid_request(&conn->policy, IDEM__UNAVAILABLE)
                        : idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
 }
 
@@ -309,13 +318,13 @@ void idem_conn_abort(idem_conn *conn) {
 }
 
 void idem__conn_orphan(idem_conn *conn) {
-  idem__answer answer = idem__answer_invalid_request(IDEM__UNAVAILABLE);
+  idem__answer answer = idem__answer_invalid_request(&conn->policy, IDEM__UNAVAILABLE);
   conn->orphaned = true;
   abort_with(conn, &answer, IDEM__UNAVAILABLE, true);
 }
 
 void idem__conn_revoke(idem_conn *conn) {
-  idem__answer answer = idem__answer_invalid_request(IDEM__UNAUTHORIZED);
+  idem__answer answer = idem__answer_invalid_request(&conn->policy, IDEM__UNAUTHORIZED);
   abort_with(conn, &answer, IDEM__UNAUTHORIZED, false);
 }
 

@@ -104,7 +104,7 @@ static bool runs_as_method(const idem_conn *conn, const idem__method *method) {
 
 /* What waited behind `shutdown` is not begun any more. */
 static void refuse_held(idem_request *request) {
-  idem__answer answer = idem__answer_invalid_request(IDEM__UNAVAILABLE);
+  idem__answer answer = idem__answer_invalid_request(&request->conn->policy, IDEM__UNAVAILABLE);
   idem__request_settle(request, &answer);
   idem__request_end(request);
 }
@@ -236,8 +236,7 @@ IDEM__COLD static void refuse_params(idem_conn *conn, idem__batch *batch,
   idem_buf_fixed(&data, storage, sizeof storage);
   idem_buf_printf(&data, "{\"param\":\"params\",\"expected\":\"object\",\"received\":\"%s\"}",
                   message->params_refused);
-  const idem_policy *policy = &conn->policy;
-  bool named = policy->error_message == IDEM_MESSAGE_CAUSE && policy->codes != IDEM_CODES_ERLMCP;
+  bool named = idem__policy_names_causes(&conn->policy);
   /* Constants: the answer may have to wait. */
   const char *cause = strcmp(message->params_refused, "null") == 0
                           ? "Invalid params: params: expected object, received null"
@@ -312,6 +311,7 @@ IDEM__APART static void accept_notification(idem_conn *conn, idem__block *block,
   const idem__method *method =
       idem__router_find(conn->opts.router, message->method, message->method_len);
   if (idem__is_cancel(conn, message)) {
+    idem__conn_debug(conn, "notification", message->method, message->method_len, NULL);
     idem__metrics_notification(conn->opts.metrics, method ? method->label : 0);
     idem__cancel_by(conn, block, text, text_len, message);
     return;
@@ -408,8 +408,9 @@ IDEM__APART static void dispatch_element(idem_conn *conn, idem__block *block, co
 }
 
 IDEM__COLD static void refuse_batches(idem_conn *conn, size_t size) {
-  idem__answer answer = idem__answer_invalid_request(IDEM__BATCH_NOT_SUPPORTED);
-  answer.message = conn->policy.batch_refusal;
+  idem__answer answer = idem__answer_invalid_request(&conn->policy, IDEM__BATCH_NOT_SUPPORTED);
+  const char *said = conn->policy.batch_refusal;
+  if (said && strcmp(said, idem__code_text(answer.code)) != 0) answer.message = said;
   idem__refuse_unknown(conn, &answer, "a batch was refused", size);
 }
 

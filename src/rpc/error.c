@@ -1,5 +1,5 @@
 /* error.c - codes and reasons: the tables of what an error answer says.
- * Messages are the canonical texts; detail goes into data. */
+ * Messages are the canonical texts, or name the cause where the policy wants that; detail goes into data. */
 #include "inside.h"
 
 #include <string.h>
@@ -33,6 +33,43 @@ const char *idem__reason_text(idem__reason reason) {
       [IDEM__METHOD_NOT_ALLOWED] = "method-not-allowed",
       [IDEM__RATE_LIMITED] = "rate-limited",
       [IDEM__UNAVAILABLE] = "unavailable",
+  };
+  return texts[reason];
+}
+
+/* What clients show, and models read. Constants: an answer may have to wait. */
+#define CAUSE(text) "Invalid Request: " text
+
+const char *idem__reason_cause(idem__reason reason) {
+  static const char *const texts[] = {
+      [IDEM__REASON_NONE] = NULL,
+      [IDEM__NOT_AN_OBJECT] = CAUSE("the message is not an object"),
+      [IDEM__DUPLICATE_MEMBER] = CAUSE("jsonrpc, id, method or params is there twice"),
+      [IDEM__BAD_VERSION] = CAUSE("jsonrpc is not \"2.0\""),
+      [IDEM__INVALID_ID_TYPE] = CAUSE("the id is neither a string nor an integer"),
+      [IDEM__MISSING_METHOD] = CAUSE("there is no method"),
+      [IDEM__INVALID_METHOD_TYPE] = CAUSE("method is not a name"),
+      [IDEM__INVALID_PARAMS_TYPE] = CAUSE("params is not an object"),
+      [IDEM__DUPLICATE_ID] = CAUSE("the id is in use"),
+      [IDEM__TOO_MANY_IN_FLIGHT] = CAUSE("too many requests are in flight"),
+      [IDEM__OVERSIZE] = CAUSE("the message is too large"),
+      [IDEM__BATCH_NOT_SUPPORTED] =
+          CAUSE("no batch may be sent here; send its messages one by one"),
+      [IDEM__BATCH_TOO_LARGE] = CAUSE("the batch has too many messages"),
+      [IDEM__EMPTY_BATCH] = CAUSE("the batch is empty"),
+      [IDEM__UNSUPPORTED_CONTENT_TYPE] = CAUSE("the content type is not supported"),
+      [IDEM__BAD_CHARSET] = CAUSE("the charset is not UTF-8"),
+      [IDEM__HEADER_TOO_LARGE] = CAUSE("the header is too large"),
+      [IDEM__MISSING_CONTENT_LENGTH] = CAUSE("Content-Length is missing"),
+      [IDEM__BAD_CONTENT_LENGTH] = CAUSE("Content-Length is not a length"),
+      [IDEM__NOT_INITIALIZED] = CAUSE("not initialized"),
+      [IDEM__ALREADY_INITIALIZED] = CAUSE("initialized already"),
+      [IDEM__UNAUTHORIZED] = CAUSE("the credentials are good no more"),
+      [IDEM__FORBIDDEN_ORIGIN] = CAUSE("the Origin is not allowed"),
+      [IDEM__FORBIDDEN_HOST] = CAUSE("the Host is not allowed"),
+      [IDEM__METHOD_NOT_ALLOWED] = CAUSE("the method is not allowed"),
+      [IDEM__RATE_LIMITED] = CAUSE("too many requests came"),
+      [IDEM__UNAVAILABLE] = CAUSE("this cannot be served now"),
   };
   return texts[reason];
 }
@@ -108,10 +145,16 @@ idem__answer idem__answer_code(int64_t code) {
   return (idem__answer){.is_error = true, .code = code};
 }
 
-idem__answer idem__answer_invalid_request(idem__reason reason) {
+bool idem__policy_names_causes(const idem_policy *policy) {
+  return policy->error_message == IDEM_MESSAGE_CAUSE && policy->codes != IDEM_CODES_ERLMCP;
+}
+
+idem__answer idem__answer_invalid_request(const idem_policy *policy, idem__reason reason) {
   const char *text = idem__reason_text(reason);
+  bool named = policy && idem__policy_names_causes(policy);
   return (idem__answer){.is_error = true,
                         .code = IDEM_RPC_INVALID_REQUEST,
+                        .message = named ? idem__reason_cause(reason) : NULL,
                         .value = {IDEM__VALUE_MEMBER, text, strlen(text), "reason"}};
 }
 

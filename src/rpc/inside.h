@@ -331,7 +331,7 @@ struct idem_conn {
   idem_log_bucket warnings, faults, endings;
 
   void *attachment; /* what a layer above keeps of this conn; freed with it */
-  void (*attachment_free)(void *attachment);
+  const idem__attachment_kind *attachment_kind;
   idem__conn_siblings siblings; /* of a peer that has several conns */
   void (*heard)(idem_conn *conn, const idem__message *message); /* each message; NULL: nobody */
   const idem__conn_layer *layer;                                /* NULL: none */

@@ -131,12 +131,14 @@ bool idem__conn_going(const idem_conn *conn) { return conn->free_later; }
 
 idem_metrics *idem__conn_metrics(const idem_conn *conn) { return conn->opts.metrics; }
 
-void idem__conn_attach(idem_conn *conn, void *attachment, void (*free_fn)(void *attachment)) {
+void idem__conn_attach(idem_conn *conn, const idem__attachment_kind *kind, void *attachment) {
   conn->attachment = attachment;
-  conn->attachment_free = free_fn;
+  conn->attachment_kind = kind;
 }
 
-void *idem__conn_attachment(const idem_conn *conn) { return conn->attachment; }
+void *idem__conn_attachment(const idem_conn *conn, const idem__attachment_kind *kind) {
+  return conn->attachment_kind == kind ? conn->attachment : NULL;
+}
 
 void idem__conn_set_layer(idem_conn *conn, const idem__conn_layer *layer) { conn->layer = layer; }
 

@@ -26,9 +26,10 @@ static void lose_id(idem_request *request) {
 }
 
 void idem__park_failed(idem_request *request, idem_status status) {
-  idem__answer answer = status == IDEM_E_LIMIT
-                            ? idem__answer_invalid_request(IDEM__TOO_MANY_IN_FLIGHT)
-                            : idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
+  idem__answer answer =
+      status == IDEM_E_LIMIT
+          ? idem__answer_invalid_request(&request->conn->policy, IDEM__TOO_MANY_IN_FLIGHT)
+          : idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
   idem__request_settle(request, &answer);
   if (!request->id_kept) lose_id(request);
   idem__request_cancel(request, IDEM_CANCEL_CLOSED);

@@ -165,7 +165,7 @@ void idem__refuse_whole(idem_conn *conn, idem__reason reason, size_t size) {
     refuse_too_large(conn, size);
     return;
   }
-  idem__answer answer = idem__answer_invalid_request(reason);
+  idem__answer answer = idem__answer_invalid_request(&conn->policy, reason);
   idem__refuse_unknown(conn, &answer, "a message was refused", size);
 }
 
@@ -177,7 +177,7 @@ void idem__refuse_message(idem_conn *conn, idem__batch *batch, const idem__messa
 
 void idem__refuse_reason(idem_conn *conn, idem__batch *batch, const idem__message *message,
                          idem__reason reason, size_t size) {
-  idem__answer answer = idem__answer_invalid_request(reason);
+  idem__answer answer = idem__answer_invalid_request(&conn->policy, reason);
   idem__refuse_message(conn, batch, message, &answer, size);
 }
 
@@ -209,7 +209,7 @@ size_t idem__conn_unfinished(const idem_conn *conn) { return conn->framer.partia
 /* The rest of a message whose beginning is gone would be none: nothing more is read. */
 static void refuse_half(idem_conn *conn) {
   static const idem__id unknown;
-  idem__answer answer = idem__answer_invalid_request(IDEM__UNAVAILABLE);
+  idem__answer answer = idem__answer_invalid_request(&conn->policy, IDEM__UNAVAILABLE);
   idem__metrics_add(conn->opts.metrics, IDEM__M_UNFINISHED_REFUSED, 1);
   idem__conn_tell_refusal(conn, "too much is unfinished; closing who began first", NULL, &answer,
                           conn->framer.partial.len);

@@ -74,6 +74,7 @@ typedef enum idem__reason {
   IDEM__UNAVAILABLE
 } idem__reason;
 const char *idem__reason_text(idem__reason reason);
+const char *idem__reason_cause(idem__reason reason); /* "Invalid Request: the id is in use" */
 
 typedef enum idem__message_kind {
   IDEM__REQUEST,
@@ -137,7 +138,11 @@ typedef struct idem__answer {
 
 const char *idem__code_text(int64_t code); /* "Parse error", ...; NULL for other codes */
 bool idem__code_allowed(idem_code_set codes, int64_t code);
-IDEM__COLD idem__answer idem__answer_invalid_request(idem__reason reason);
+/* Messages of errors name their cause; else it stands in the data alone. */
+bool idem__policy_names_causes(const idem_policy *policy);
+/* `policy` NULL: with the canonical text. */
+IDEM__COLD idem__answer idem__answer_invalid_request(const idem_policy *policy,
+                                                     idem__reason reason);
 IDEM__COLD idem__answer idem__answer_code(int64_t code);
 /* What a code set says of a peer that asks too often, and of a handler that took too long. */
 IDEM__COLD idem__answer idem__answer_rate_limited(idem_code_set codes);
@@ -325,9 +330,14 @@ void idem__conn_tell_output(idem_conn *conn);
 bool idem__conn_going(const idem_conn *conn);
 idem_metrics *idem__conn_metrics(const idem_conn *conn); /* NULL: nothing is counted */
 uint64_t idem__conn_now_ms(const idem_conn *conn);       /* as of the last entry point */
-/* What the layer above keeps of it: one, freed with the conn (NULL: not). */
-void idem__conn_attach(idem_conn *conn, void *attachment, void (*free_fn)(void *attachment));
-void *idem__conn_attachment(const idem_conn *conn);
+/* What a layer above keeps of it: one, of a kind that is told by its address. */
+typedef struct idem__attachment_kind {
+  void (*free)(void *attachment); /* called as the conn goes; NULL: nobody is */
+} idem__attachment_kind;
+/* `kind` NULL: it has none any more. */
+void idem__conn_attach(idem_conn *conn, const idem__attachment_kind *kind, void *attachment);
+/* NULL: there is none of this kind. */
+void *idem__conn_attachment(const idem_conn *conn, const idem__attachment_kind *kind);
 /* A protocol above that watches and waits on a conn of its own; its functions find it as the attachment. All may
  * be NULL. */
 typedef struct idem__conn_layer {

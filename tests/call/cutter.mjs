@@ -8,14 +8,15 @@ const size = () => { try { return readFileSync(file).length; } catch { return 0;
 
 const server = createServer((from) => {
   const to = connect(Number(port), '127.0.0.1');
-  const end = () => { from.destroy(); to.destroy(); };
+  let look;
+  const end = () => { clearInterval(look); from.destroy(); to.destroy(); }; // who has gone does not wait for another's run
   from.on('data', (data) => {
     const before = size();
     to.write(data);
     if (!/"method":"(tools\/call|go)"/.test(data)) return;
-    const look = setInterval(() => {
+    clearInterval(look);
+    look = setInterval(() => {
       if (size() === before) return;
-      clearInterval(look);
       end();
       writeFileSync(`${file}.cut`, '');
     }, 10);

@@ -206,6 +206,29 @@ uint64_t child_cpu_ms(pid_t pid) {
   return (uint64_t)had.tv_sec * 1000u + (uint64_t)had.tv_nsec / 1000000u;
 }
 
+static uint64_t waited_ns(const char *folder, const char *thread) {
+  char path[300], line[128] = "";
+  unsigned long long waited = 0;
+  snprintf(path, sizeof path, "%s/%s/schedstat", folder, thread);
+  FILE *file = fopen(path, "re");
+  if (!file) return 0; /* it has ended */
+  if (fgets(line, sizeof line, file)) sscanf(line, "%*u %llu", &waited);
+  fclose(file);
+  return waited;
+}
+
+uint64_t child_waited_ms(pid_t pid) {
+  char folder[40];
+  uint64_t waited = 0;
+  snprintf(folder, sizeof folder, "/proc/%ld/task", (long)pid);
+  DIR *threads = opendir(folder);
+  assert_non_null(threads);
+  for (struct dirent *one; (one = readdir(threads));)
+    if (one->d_name[0] != '.') waited += waited_ns(folder, one->d_name);
+  closedir(threads);
+  return waited / 1000000u;
+}
+
 static int connect_unix(const char *path) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   assert_true(strlen(path) < sizeof address.sun_path);

@@ -47,6 +47,8 @@ uint64_t child_now_ms(void);
 long child_rss_kb(pid_t pid);
 /* The time of processors that all its threads have had; it stands still while they wait. */
 uint64_t child_cpu_ms(pid_t pid);
+/* The time that its threads were ready to run and had no processor. */
+uint64_t child_waited_ms(pid_t pid);
 /* Connects to "tcp://127.0.0.1:PORT", "tcp://localhost:PORT" or "unix:/path". */
 int child_connect(const char *url);
 /* -1 and errno instead of a failed test. */

@@ -252,13 +252,15 @@ static const char *health_of(const node *self) {
   return node_rest(node_send(self, "GET /healthz", "", ""));
 }
 
-static void await_ready(const node *self) {
+static void await_health(const node *self, const char *status) {
   uint64_t until = child_now_ms() + 60000;
-  while (!strstr(health_of(self), " 200 ")) {
+  while (!strstr(health_of(self), status)) {
     assert_true(child_now_ms() < until);
     poll(NULL, 0, 5);
   }
 }
+
+static void await_ready(const node *self) { await_health(self, " 200 "); }
 
 /* Its lease is renewed so seldom that readiness must follow the connection. */
 static void while_redis_is_away_who_needs_it_is_refused(void **state) {
@@ -295,6 +297,40 @@ static void while_redis_is_away_who_needs_it_is_refused(void **state) {
   expect_in(metrics_of(&self), "\nidem_store_connected 1\n");
   expect_in(metrics_of(&self), "\nidem_store_losses_total 1\n");
   node_stop(&self, SIGTERM);
+  end_world(&in);
+}
+
+static void await_replica(const redis_server *primary) {
+  uint64_t until = child_now_ms() + 60000;
+  while (strcmp(redis_server_ask(primary, "WAIT 1 100"), ":1") != 0)
+    assert_true(child_now_ms() < until);
+}
+
+/* Nothing that needs a record is served then: an operator sees it before clients say so. */
+static void where_too_few_replicas_answer_a_node_is_not_ready(void **state) {
+  world in;
+  redis_server replica;
+  char port[8], path[300], store[200];
+  (void)state;
+  snprintf(port, sizeof port, "%u", redis_server_free_port());
+  const char *primary[] = {"--port", port, "--repl-diskless-sync-delay", "0", NULL};
+  const char *follower[] = {"--replicaof", "127.0.0.1", port, NULL};
+  make_world(&in, primary);
+  assert_true(redis_server_start(&replica, follower));
+  await_replica(&in.redis);
+  snprintf(store, sizeof store, "%s?replicas=1", in.store);
+  serving_path(&in.files, "idem.json", path, sizeof path);
+  node self = node_serve(path, store, "--lease-ms", "1000", NULL);
+  await_health(&self, " 200 ");
+  redis_server_kill(&replica, SIGKILL);
+  await_health(&self, " 503 ");
+  expect_in(child_line_with(self.server.err, "the store does not answer"), "lacks replicas");
+  expect_in(metrics_of(&self), "\nidem_store_unavailable 1\n");
+  assert_true(redis_server_again(&replica));
+  await_health(&self, " 200 ");
+  expect_in(metrics_of(&self), "\nidem_store_unavailable 0\n");
+  node_stop(&self, SIGTERM);
+  redis_server_stop(&replica);
   end_world(&in);
 }
 
@@ -504,6 +540,7 @@ int main(void) {
       cmocka_unit_test(a_store_in_a_cluster_is_on_every_primary),
       cmocka_unit_test(redis_behind_tls_must_show_its_certificate),
       cmocka_unit_test(while_redis_is_away_who_needs_it_is_refused),
+      cmocka_unit_test(where_too_few_replicas_answer_a_node_is_not_ready),
       cmocka_unit_test(a_full_redis_refuses_who_comes_and_keeps_who_is_there),
       cmocka_unit_test(a_store_that_cannot_be_is_refused_with_the_reason),
       cmocka_unit_test(a_password_that_was_changed_is_read_again),

@@ -1,14 +1,17 @@
 // checker.mjs - reads what clients wrote down while servers and stores were killed, and says which promise was broken.
 // A history is a list of records in the order of their times `t`:
-//   {do: "invoke", op, t, client, era, id, call, key?, session?, final?}   a request goes out; `op` is one attempt, `call` what it is about
+//   {do: "invoke", op, t, client, era, id, call, key?, session?, final?, streamed?}  a request goes out; `op` is one attempt, `call` what it is about;
+//                                                                          streamed: its answer comes on its session's own stream
+//   {do: "accepted", op, t}                                                it was acknowledged, to be answered there
 //   {do: "answer", op, t, id, echo, token, replayed, steps?}               its result: whose call it says it was, and which run of it
 //   {do: "refused", op, t, id, status, reason}                             an error of the server's
 //   {do: "cut", op, t, why}                                                the connection broke, or a balancer said so
 //   {do: "event", op, t, event, step, echo}                                progress on the way; `event` is its id or null
 //   {do: "resume", op, t, after}                                           a stream is taken up again behind an event
-//   {do: "opened" | "ended", session, t}                                   a session was acknowledged; it was given up by its client
+//   {do: "opened" | "ended", session, t}                                   a session was acknowledged; it was given up by its client, or its own stream ended
 //   {do: "gone", session, t}                                               it was answered with 404
-//   {do: "fault", t, until?, what, node?, store?, stalls?}                 what was done: to one node, which may stand still, or to the store
+//   {do: "fault", t, until?, what, node?, store?, away?, stalls?}          what was done: to one node, which may stand still, or to the store, which may be away
+//                                                                          for more than a second
 // The witness is what the tool wrote itself, a line for each run: {call, token, node}.
 
 // Refusals after which the same key may be asked with again; all others are for good.
@@ -45,20 +48,28 @@ function attemptsOf(history, found) {
     }
     if (record.do === "event") attempt.events.push(record);
     if (record.do === "resume") attempt.resumes.push(record);
+    if (record.do === "accepted") attempt.accepted = record;
     if (!ENDS.has(record.do)) continue;
-    if (attempt.end) found.add("answered-twice", attempt.call, `id ${JSON.stringify(attempt.id)}`);
+    // Whose post broke off may hear the answer on its stream yet.
+    if (attempt.end && !(attempt.streamed && attempt.end.do === "cut")) found.add("answered-twice", attempt.call, `id ${JSON.stringify(attempt.id)}`);
     attempt.end = record;
   }
   return attempts;
 }
 
-function checkEnds(attempts, found) {
+// What was acknowledged is answered on its stream, unless that has ended before its client gave up.
+function isForgotten({ end, accepted, session }, ended) {
+  const over = ended.get(session);
+  return accepted && (!end || (end.do === "cut" && !(over >= accepted.t && over <= end.t)));
+}
+
+function checkEnds(attempts, history, found) {
+  const ended = new Map(history.filter((record) => record.do === "ended").map(({ session, t }) => [session, t]));
   for (const one of attempts.values()) {
     const { end, call, id } = one;
-    if (!end) {
-      found.add("unanswered", call, `id ${JSON.stringify(id)} got nothing`);
-      continue;
-    }
+    if (isForgotten(one, ended)) found.add("forgotten", call, `id ${JSON.stringify(id)} was acknowledged, and its stream had no answer`);
+    else if (!end) found.add("unanswered", call, `id ${JSON.stringify(id)} got nothing`);
+    if (!end) continue;
     if (end.do === "cut") continue;
     // That a session is gone is told by HTTP, before the message is read.
     const unread = end.do === "refused" && end.status === 404 && end.id === null;
@@ -127,9 +138,9 @@ function checkFinal(call, asked, found) {
 
 const overlaps = (fault, from, to) => fault.t <= to && (fault.until ?? fault.t) >= from;
 
-// While the store is away events have no number, and the guide promises nothing of them: counted apart.
+// While the store is away for more than a second events have no number, and the guide promises nothing of them: counted apart.
 function checkEvents(one, faults, found) {
-  const away = faults.some((fault) => fault.store && overlaps(fault, one.t, one.end?.t ?? Infinity));
+  const away = faults.some((fault) => fault.away && overlaps(fault, one.t, one.end?.t ?? Infinity));
   if (away) found = found.apart;
   const ids = new Set();
   let next = 1;
@@ -179,7 +190,7 @@ export function check(history, witness) {
     calls.get(one.call).push(one);
   }
   const runs = runsOf(witness);
-  checkEnds(attempts, found);
+  checkEnds(attempts, history, found);
   checkRuns(calls, runs, found);
   for (const [call, asked] of calls) {
     if (asked[0].key) checkKey(call, asked, found);
@@ -191,8 +202,9 @@ export function check(history, witness) {
 }
 
 function count(attempts, runs, history) {
-  const counts = { attempts: attempts.size, answered: 0, replayed: 0, refused: 0, unknown: 0, cut: 0, runs: 0, events: 0, resumed: 0, faults: 0 };
-  for (const { end, events, resumes } of attempts.values()) {
+  const counts = { attempts: attempts.size, acknowledged: 0, answered: 0, replayed: 0, refused: 0, unknown: 0, cut: 0, runs: 0, events: 0, resumed: 0, faults: 0 };
+  for (const { end, events, resumes, accepted } of attempts.values()) {
+    if (accepted) counts.acknowledged++;
     if (end?.do === "answer") counts[end.replayed ? "replayed" : "answered"]++;
     if (end?.do === "refused") counts[isUnknown(end) ? "unknown" : "refused"]++;
     if (end?.do === "cut") counts.cut++;
@@ -205,7 +217,7 @@ function count(attempts, runs, history) {
 }
 
 // What may come of a store that forgets; anything else is wrong whatever the store does.
-export const LOSSES = new Set(["ran-twice", "lost", "known-again", "session-lost", "event-missing", "event-doubled", "stream-lost"]);
+export const LOSSES = new Set(["ran-twice", "lost", "known-again", "session-lost", "forgotten", "event-missing", "event-doubled", "stream-lost"]);
 
 // By kind: how many, and the first few.
 export function summary(violations, show = 3) {

@@ -13,6 +13,10 @@ const step = (op, call, n, event = `1-${n}`) => at({ do: "event", op, event, ste
 const ran = (call, token, node = "1.1") => ({ call, token, node });
 const unknown = (op) => refused(op, "outcome-unknown", { status: 409 });
 
+const post = (op, call) => invoke(op, call, { session: "s", streamed: true });
+const accepted = (op) => at({ do: "accepted", op });
+const ended = () => at({ do: "ended", session: "s" });
+
 const kinds = ({ violations }) => [...new Set(violations.map(({ kind }) => kind))];
 const good = (name, make) =>
   test(name, () => {
@@ -55,7 +59,11 @@ good("a stream that is taken up again", () => [
   [ran("a", "T")],
 ]);
 good("an event is missing where the store was away", () => [
-  [invoke(1, "a"), step(1, "a", 1), at({ do: "fault", what: "Redis killed", store: true }), step(1, "a", 3), cut(1)],
+  [invoke(1, "a"), step(1, "a", 1), at({ do: "fault", what: "Redis killed", store: true, away: true }), step(1, "a", 3), cut(1)],
+  [ran("a", "T")],
+]);
+wrong("event-missing", "connections to the store were cut, and it was there again within a second", () => [
+  [invoke(1, "a"), step(1, "a", 1), at({ do: "fault", what: "cut", store: true }), step(1, "a", 3), cut(1)],
   [ran("a", "T")],
 ]);
 wrong("event-missing", "a node was killed, and the store was not", () => [
@@ -75,7 +83,18 @@ good("a stream that was taken up at a node that stands still", () => [
   [ran("a", "T")],
 ]);
 good("a session that its client ended is gone", () => [[at({ do: "opened", session: "s" }), at({ do: "ended", session: "s" }), at({ do: "gone", session: "s" })]]);
+good("a post that was acknowledged is answered on its stream", () => [[post(1, "a"), accepted(1), answer(1, "a", "T"), ended()], [ran("a", "T")]]);
+good("a post that was acknowledged, and its stream has ended", () => [[post(1, "a"), accepted(1), ended(), cut(1)]]);
+good("a post that nobody acknowledged", () => [[post(1, "a"), cut(1)]]);
+good("a post of which nobody knew whether it arrived is answered after all", () => [[post(1, "a"), cut(1), answer(1, "a", "T")], [ran("a", "T")]]);
 
+wrong("forgotten", "a post that was acknowledged gets nothing", () => [[post(1, "a"), accepted(1)]]);
+wrong("forgotten", "its stream is closed long after", () => [[post(1, "a"), accepted(1), ended()]]);
+wrong("forgotten", "its client gives up, and its stream is there", () => [[post(1, "a"), accepted(1), cut(1)]]);
+wrong("forgotten", "the stream had ended before, and it was acknowledged nevertheless", () => [[ended(), post(1, "a"), accepted(1), cut(1)]]);
+wrong("answered-twice", "refused, and answered on the stream", () => [[post(1, "a"), refused(1, "unavailable"), answer(1, "a", "T")], [ran("a", "T")]]);
+wrong("answered-twice", "answered once more on the stream", () => [[post(1, "a"), accepted(1), answer(1, "a", "T"), answer(1, "a", "T")], [ran("a", "T")]]);
+wrong("answered-twice", "an answer behind a cut, where there is no stream of its own", () => [[invoke(1, "a"), cut(1), answer(1, "a", "T")], [ran("a", "T")]]);
 wrong("unanswered", "a request gets nothing", () => [[invoke(1, "a")]]);
 wrong("answered-twice", "two answers to one request", () => [[invoke(1, "a"), answer(1, "a", "T"), answer(1, "a", "T")], [ran("a", "T")]]);
 wrong("unasked", "an answer to nobody's request", () => [[answer(1, "a", "T")]]);

@@ -1,16 +1,25 @@
-// client.mjs - clients under faults: they call tools with and without keys in both eras, ask again when they were cut off, take streams up where
-// they broke, and write down all of it.
+// client.mjs - clients under faults: they call tools with and without keys in both eras, and on the transport of 2024-11-05, ask again when they were cut off,
+// take streams up where they broke, and write down all of it.
 import http from "node:http";
 import { Chance } from "./chance.mjs";
 import { isPassing } from "./checker.mjs";
 import { History } from "./history.mjs";
 import { sleep } from "./processes.mjs";
-import { LEGACY, exchange, headersOf, modernMeta } from "./talk.mjs";
+import { LEGACY, OLDEST, exchange, headersOf, modernMeta } from "./talk.mjs";
 
 export const STEPS = 4; // of the tool `steps`
 const RESUME_MS = 4000; // a stream that says nothing for so long has no owner any more
 const FOLLOW_MS = 15000;
+const ANSWER_MS = 20000; // what was acknowledged is answered by then, or its stream has ended
+const DOUBT_MS = 1000; // for an answer to a post of which nobody knows whether it arrived
 const TRIES = 6;
+
+// What comes first; undefined where nothing does in that time.
+function first(ms, ...promises) {
+  let timer;
+  const silence = new Promise((resolve) => (timer = setTimeout(resolve, ms)));
+  return Promise.race([...promises, silence]).finally(() => clearTimeout(timer));
+}
 
 const isDefinite = (end) => end.do === "answer" || (end.do === "refused" && !isPassing(end));
 
@@ -32,8 +41,14 @@ class Client {
     const n = ++this.ids;
     return n % 3 ? n : `${this.number}-${n}`;
   }
-  // How an attempt ended, from what its exchange came to and the message that bore its id, if one did.
-  judge(op, { status, cut, text }, message) {
+  // How an attempt ended, from what its exchange came to and the messages that answered it on its stream: one, or something is wrong.
+  judge(op, result, answers = []) {
+    const [first, ...more] = answers;
+    const end = this.judgeOne(op, result, first);
+    for (const message of more) this.judgeOne(op, result, message);
+    return end;
+  }
+  judgeOne(op, { status, cut, text }, message) {
     if (!message && text) {
       try {
         message = JSON.parse(text);
@@ -53,6 +68,9 @@ class Client {
     if (message.result?.isError) return this.history.add({ do: "refused", op, id: message.id, status, reason: `tool: ${message.result.content[0].text}` });
     return this.history.add({ do: "answer", op, id: message.id, echo, token, replayed, ...(tool === "steps" && { steps: STEPS }) });
   }
+  progress(op, event, { params }) {
+    this.history.add({ do: "event", op, event, step: params.progress, echo: params.progressToken });
+  }
   asked = new Map();
   invoke(call, more) {
     const op = this.history.op(), id = this.id();
@@ -60,8 +78,11 @@ class Client {
     this.history.add({ do: "invoke", op, client: this.number, era: this.era, id, call: call.name, key: call.key, session: this.session, ...more });
     return { op, id };
   }
+  token(id, call) {
+    return call.name;
+  }
   message(id, call) {
-    const _meta = { ...(call.key && { "idem/key": call.key }), ...(call.tool === "steps" && { progressToken: call.name }) };
+    const _meta = { ...(call.key && { "idem/key": call.key }), ...(call.tool === "steps" && { progressToken: this.token(id, call) }) };
     return { jsonrpc: "2.0", id, method: "tools/call", params: { name: call.tool, arguments: { call: call.name }, _meta: this.meta(_meta) } };
   }
   newCall() {
@@ -105,17 +126,14 @@ export class ModernClient extends Client {
   async attempt(call, more) {
     const { op, id } = this.invoke(call, more);
     const message = this.message(id, call), handle = {};
-    let answer;
+    const answers = [];
     const onEvent = ({ message }) => {
       if (message?.method) this.progress(op, null, message);
-      else if (message) answer ??= message;
+      else if (message) answers.push(message);
     };
     if (!this.calm && !more.final && this.chance.happens(0.05)) setTimeout(() => handle.cut?.("client left"), this.chance.between(0, 60));
     const result = await exchange(this.url, { headers: headersOf(message), body: JSON.stringify(message), agent: this.agent, onEvent }, handle);
-    return this.judge(op, result, answer);
-  }
-  progress(op, event, { params }) {
-    this.history.add({ do: "event", op, event, step: params.progress, echo: params.progressToken });
+    return this.judge(op, result, answers);
   }
 }
 
@@ -149,17 +167,17 @@ export class LegacyClient extends Client {
     await this.ready();
     const session = this.session;
     const { op, id } = this.invoke(call, more);
-    const stream = { op, id, session, last: null, answer: null };
+    const stream = { op, id, session, last: null, answers: [] };
     let result = await this.begin(stream, call, more);
-    if (!stream.answer && stream.last && !result.text) result = await this.follow(stream);
+    if (!stream.answers.length && stream.last && !result.text) result = await this.follow(stream);
     if (result.status === 404) this.gone(session);
-    return this.judge(op, result, stream.answer);
+    return this.judge(op, result, stream.answers);
   }
   // Takes it up again and again, until there is an answer or nothing to come back for.
   async follow(stream) {
     for (const over = Date.now() + FOLLOW_MS; Date.now() < over; await sleep(this.chance.between(20, 200))) {
       const { status, cut } = await this.resume(stream);
-      if (stream.answer) return { status };
+      if (stream.answers.length) return { status };
       if (cut === "stream-silent") return { cut };
       if (!cut && ![200, 502, 503, 504].includes(status)) return { cut: `HTTP ${status} on resumption`, status };
     }
@@ -172,13 +190,13 @@ export class LegacyClient extends Client {
   hear(stream, { id, message }) {
     if (id) stream.last = id;
     if (!message) return;
-    if (message.method) this.history.add({ do: "event", op: stream.op, event: id, step: message.params.progress, echo: message.params.progressToken });
-    else stream.answer ??= message;
+    if (message.method) this.progress(stream.op, id, message);
+    else stream.answers.push(message);
   }
   begin(stream, call, more) {
     const message = this.message(stream.id, call), handle = {};
     const leaves = !this.calm && !more.final && this.chance.happens(0.3) ? this.chance.between(0, 150) : 0;
-    if (leaves) setTimeout(() => !stream.answer && handle.cut?.("client left"), leaves);
+    if (leaves) setTimeout(() => !stream.answers.length && handle.cut?.("client left"), leaves);
     return exchange(this.url, { headers: headersOf(message, stream.session), body: JSON.stringify(message), agent: this.agent, onEvent: (event) => this.hear(stream, event) }, handle);
   }
   async resume(stream) {
@@ -199,5 +217,107 @@ export class LegacyClient extends Client {
     const result = await exchange(this.url, { method: "GET", headers, agent: this.agent, onEvent }, handle);
     clearTimeout(timer);
     return result;
+  }
+}
+
+// The transport of 2024-11-05: answers come on one stream, at one node; posts go to whichever node is next.
+export class OldestClient extends Client {
+  era = OLDEST;
+  stepShare = 0.2;
+  meta(more) {
+    return more;
+  }
+  // Two attempts of one call may be under way on one stream.
+  token(id, call) {
+    return `${call.name} ${JSON.stringify(id)}`;
+  }
+  // What comes on a stream is written down as it comes, also behind the end of its attempt.
+  hear(stream, { endpoint, message }) {
+    if (endpoint) return stream.found(new URL(endpoint, this.url));
+    if (!message) return;
+    if (message.method) {
+      const [echo, id] = message.params.progressToken.split(" ");
+      return this.progress(stream.asked.get(id)?.op ?? `${this.number}/nobody's`, null, { params: { ...message.params, progressToken: echo } });
+    }
+    const one = stream.asked.get(JSON.stringify(message.id));
+    if (one?.hello) return one.heard(message);
+    if (!one) return this.history.add({ do: "answer", op: `${this.number}/nobody's`, id: message.id });
+    one.heard(this.judge(one.op, {}, [message]));
+  }
+  // A stream with its session agreed upon, or null.
+  async open() {
+    const stream = { handle: {}, asked: new Map() };
+    const found = new Promise((resolve) => (stream.found = resolve));
+    const options = { method: "GET", headers: { accept: "text/event-stream" }, agent: this.agent, patience: 0, onEvent: (event) => this.hear(stream, event) };
+    stream.over = exchange(new URL("/sse", this.url), options, stream.handle).then(() => this.leave(stream));
+    stream.url = await first(ANSWER_MS, found, stream.over);
+    if (!stream.url || !(await this.greet(stream))) return stream.handle.cut("no session"), null;
+    stream.session = stream.url.searchParams.get("sessionId");
+    this.history.add({ do: "opened", session: stream.session });
+    if (stream.isOver) this.leave(stream);
+    return stream;
+  }
+  async greet(stream) {
+    const params = { protocolVersion: OLDEST, capabilities: {}, clientInfo: { name: "faults", version: "1" } };
+    const one = this.expect(stream, 0, { hello: true });
+    const { status } = await this.post(stream, { jsonrpc: "2.0", id: 0, method: "initialize", params });
+    if (status !== 202 || !(await first(ANSWER_MS, one.answer, stream.over))?.result) return false;
+    return (await this.post(stream, { jsonrpc: "2.0", method: "notifications/initialized" })).status === 202;
+  }
+  leave(stream) {
+    stream.isOver = true;
+    if (this.stream === stream) this.stream = null;
+    if (stream.session) this.history.add({ do: "ended", session: stream.session });
+  }
+  async ready() {
+    while (!this.stream) {
+      this.opening ??= this.open().finally(() => (this.opening = null));
+      const stream = await this.opening;
+      if (stream && !stream.isOver) this.stream = stream;
+      else await sleep(this.chance.between(50, 300));
+    }
+    return this.stream;
+  }
+  post(stream, message) {
+    return exchange(stream.url, { headers: headersOf(message), body: JSON.stringify(message), agent: this.agent });
+  }
+  expect(stream, id, more) {
+    const one = { ...more };
+    one.answer = new Promise((resolve) => (one.heard = resolve));
+    stream.asked.set(JSON.stringify(id), one);
+    return one;
+  }
+  async attempt(call, more) {
+    const stream = await this.ready();
+    this.session = stream.session;
+    const { op, id } = this.invoke(call, { ...more, streamed: true });
+    const one = this.expect(stream, id, { op });
+    const result = await this.post(stream, this.message(id, call));
+    if (result.status === 202) return this.accepted(stream, one, more);
+    if (result.status === 404) return this.unknown(stream, op, result);
+    // Nobody knows whether the post arrived: it may be answered yet.
+    if (result.cut || result.status === 502 || result.status === 504 || (result.status === 409 && JSON.parse(result.text).id === null))
+      return (await first(DOUBT_MS, one.answer, stream.over)) ?? this.judge(op, { cut: result.cut ?? `HTTP ${result.status}` });
+    return this.judge(op, result);
+  }
+  async accepted(stream, { op, answer }, { final }) {
+    this.history.add({ do: "accepted", op });
+    if (!this.calm && !final && this.chance.happens(0.02)) setTimeout(() => stream.handle.cut("client left"), this.chance.between(0, 60));
+    const end = await first(ANSWER_MS, answer, stream.over);
+    return end ?? this.judge(op, { cut: stream.isOver ? "its stream ended" : "silent" });
+  }
+  // Its stream has ended, or does in a moment.
+  async unknown(stream, op, result) {
+    await first(ANSWER_MS, stream.over);
+    if (stream.isOver) return this.judge(op, { cut: "its stream ended" });
+    this.history.add({ do: "gone", session: stream.session });
+    stream.handle.cut("not known any more");
+    return this.judge(op, result);
+  }
+  async close() {
+    const stream = this.stream;
+    stream?.handle.cut("closed");
+    await stream?.over;
+    return super.close();
   }
 }

@@ -3,8 +3,9 @@
 import { sleep, until } from "./processes.mjs";
 
 export class Nemesis {
-  constructor(world, history, chance) {
-    Object.assign(this, { world, history, chance, faults: {} });
+  // `only`: a word in the names of harms; all there are without one.
+  constructor(world, history, chance, only = "") {
+    Object.assign(this, { world, history, chance, only, faults: {} });
     const single = world.members.length === 1;
     this.harms = [
       ["kill a node", 4, () => this.killNode()],
@@ -16,16 +17,18 @@ export class Nemesis {
       single ? ["kill Redis", 4, () => this.killRedis(world.redis)] : ["kill the primary", 4, () => this.killPrimary()],
     ];
     if (!single) this.harms.push(["move a slot", 3, () => this.moveSlot()]);
+    this.harms = this.harms.filter(([name]) => name.includes(only));
   }
   // Whatever chance says, these come first.
   first() {
     const redis = this.world.redis;
+    if (this.only) return [];
     return redis.primaries ? [() => this.killPrimary(3500), () => this.killNode()] : [() => this.killRedis(redis), () => this.killNode()];
   }
-  note(what, { node, store, stalls } = {}) {
-    const record = this.history.add({ do: "fault", what, node, store, stalls });
+  note(what, { node, store, away, stalls } = {}) {
+    const record = this.history.add({ do: "fault", what, node, store, away, stalls });
     this.faults[what] = (this.faults[what] ?? 0) + 1;
-    return { over: () => this.history.add({ ...record, until: performance.now() }) };
+    return { over: (more) => this.history.add({ ...record, ...more, until: performance.now() }) };
   }
   async killNode() {
     const node = this.chance.one(this.world.nodes);
@@ -46,7 +49,7 @@ export class Nemesis {
     over();
   }
   async killRedis(redis) {
-    const { over } = this.note("Redis killed", { store: true });
+    const { over } = this.note("Redis killed", { store: true, away: true });
     await redis.kill();
     await sleep(this.chance.between(0, 1500));
     await redis.start();
@@ -58,7 +61,7 @@ export class Nemesis {
     const primaries = await this.world.redis.primaries();
     if (!primaries.length) return sleep(200);
     const primary = this.chance.one(primaries);
-    const { over } = this.note("a primary killed", { store: true });
+    const { over } = this.note("a primary killed", { store: true, away: true });
     this.world.proxy.tell({ delay: primary.name, ms: 0, replicaMs: this.chance.between(100, 700) });
     await sleep(1000);
     await primary.kill();
@@ -72,9 +75,11 @@ export class Nemesis {
   // A part of the store goes to another primary, in several steps, while it is asked for.
   async moveSlot() {
     const { over } = this.note("a slot moved", { store: true });
+    const began = performance.now();
     await this.world.redis.moveSlot(this.chance, () => sleep(this.chance.between(0, 100)));
+    const away = performance.now() - began > 1000; // what is asked for in the meantime waits
     await sleep(500); // nodes follow
-    over();
+    over({ away });
   }
   async cut(name) {
     const { over } = this.note(`connections cut: ${name.split("-")[0]}`, { store: name.startsWith("redis") });

@@ -1,18 +1,20 @@
-// run.mjs - the fault test: `node run.mjs BIN [setup=single|cluster|bare|lagging] [seconds=N] [clients=N] [seed=N] [parts=N]`. Clients of both eras work on three
-// nodes behind nginx while these, their store and their connections are harmed; then a checker reads every history. See docs/internals/tests.md.
+// run.mjs - the fault test: `node run.mjs BIN [setup=single|cluster|bare|lagging] [seconds=N] [clients=N] [seed=N] [parts=N] [harms=WORD]`. Clients of both eras, and of the
+// transport of 2024-11-05, work on three nodes behind nginx while these, their store and their connections are harmed; then a checker reads every history. See docs/internals/tests.md.
 import { Chance } from "./chance.mjs";
-import { LegacyClient, ModernClient } from "./client.mjs";
+import { LegacyClient, ModernClient, OldestClient } from "./client.mjs";
 import { LOSSES, check, summary } from "./checker.mjs";
 import { History } from "./history.mjs";
 import { Nemesis } from "./nemesis.mjs";
 import { SETUPS, World } from "./world.mjs";
 
 const [bin, ...words] = process.argv.slice(2);
-const options = { setup: "single", seconds: "10", clients: "64", seed: "", parts: "", ...Object.fromEntries(words.map((word) => word.split("="))) };
+const options = { setup: "single", seconds: "10", clients: "64", seed: "", parts: "", harms: "", ...Object.fromEntries(words.map((word) => word.split("="))) };
 const setup = SETUPS[options.setup];
-if (!bin || !setup) throw new Error("run.mjs BIN [setup=single|cluster|bare|lagging] [seconds=N] [clients=N] [seed=N] [parts=N]");
+if (!bin || !setup) throw new Error("run.mjs BIN [setup=single|cluster|bare|lagging] [seconds=N] [clients=N] [seed=N] [parts=N] [harms=WORD]");
 const seed = Number(options.seed) || Date.now() % 1000000;
 const seconds = Number(options.seconds);
+
+const KINDS = [ModernClient, LegacyClient, ModernClient, LegacyClient, OldestClient];
 
 function say(words) {
   console.log(`faults: ${words}`);
@@ -47,9 +49,9 @@ async function main() {
   const world = new World(bin, options.setup, { parts: options.parts });
   await world.start();
   const clients = Array.from({ length: Number(options.clients) }, (_, i) =>
-    new (i % 2 ? LegacyClient : ModernClient)(i + 1, { url: world.url, seed, folder: world.folder }));
+    new KINDS[i % KINDS.length](i + 1, { url: world.url, seed, folder: world.folder }));
   const own = new History(world.folder, "nemesis");
-  const nemesis = new Nemesis(world, own, new Chance(seed));
+  const nemesis = new Nemesis(world, own, new Chance(seed), options.harms);
   await work(world, clients, nemesis);
   for (const client of clients) await client.close();
   const codes = await world.end();

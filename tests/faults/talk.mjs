@@ -3,6 +3,7 @@ import http from "node:http";
 
 export const MODERN = "2026-07-28";
 export const LEGACY = "2025-11-25";
+export const OLDEST = "2024-11-05";
 const META = "io.modelcontextprotocol/";
 
 export const modernMeta = (more) => ({ [META + "protocolVersion"]: MODERN, [META + "clientCapabilities"]: {}, ...more });
@@ -31,11 +32,12 @@ class Events {
   block(block) {
     const id = /^id: ?(.*)$/m.exec(block)?.[1] ?? null;
     const data = [...block.matchAll(/^data: ?(.*)$/gm)].map((found) => found[1]).join("\n");
-    this.told({ id, message: data ? JSON.parse(data) : null });
+    if (/^event: ?endpoint$/m.test(block)) this.told({ id, endpoint: data, message: null });
+    else this.told({ id, message: data ? JSON.parse(data) : null });
   }
 }
 
-// Resolves with {status, headers, text} at the end of the response, or {cut}. `onEvent` hears of a stream's events; `handle.cut(why)` breaks it off.
+// Resolves with {status, headers, text} at the end of the response, or {cut}; `patience: 0` is endless. `onEvent` hears of a stream's events; `handle.cut(why)` breaks it off.
 export function exchange(url, { method = "POST", headers, body, agent, onEvent, patience = 20000 }, handle = {}) {
   return new Promise((resolve) => {
     const settle = (value) => (clearTimeout(timer), resolve(value));
@@ -50,7 +52,7 @@ export function exchange(url, { method = "POST", headers, body, agent, onEvent, 
       response.on("error", (error) => settle({ cut: handle.why ?? error.code ?? error.message, status: response.statusCode }));
       response.on("close", () => settle({ cut: handle.why ?? "closed", status: response.statusCode }));
     });
-    const timer = setTimeout(() => handle.cut("silent"), patience);
+    const timer = patience && setTimeout(() => handle.cut("silent"), patience);
     handle.cut = (why) => ((handle.why = why), sent.destroy(), settle({ cut: why }));
     sent.on("error", (error) => settle({ cut: handle.why ?? error.code ?? error.message }));
     sent.end(body);

@@ -84,11 +84,17 @@ void redis_line_close(redis_line *line) {
 
 /* ------------------------------------------------------------------ output */
 
+/* By this a process knows whether its store is fit for use: others are refused what must be with replicas where too few answer. */
+static bool is_lease(const redis_job *job) {
+  return job->script == REDIS_TOUCH && job->op.space == IDEM__STORE_NODES;
+}
+
 /* Whether replicas must have what it changes, or shows: what a key came to is told from there. */
 static bool waits(const redis_store *store, const redis_job *job) {
   return redis_job_seals(store, job) ||
-         (store->replicas && (job->script == REDIS_PUT || job->script == REDIS_REMOVE ||
-                              job->script == REDIS_APPEND || job->script == REDIS_COUNT));
+         (store->replicas &&
+          (job->script == REDIS_PUT || job->script == REDIS_REMOVE || job->script == REDIS_APPEND ||
+           job->script == REDIS_COUNT || is_lease(job)));
 }
 
 static bool say_wait(const redis_store *store, redis_line *line) {

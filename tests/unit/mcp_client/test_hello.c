@@ -3,6 +3,8 @@
 #include "support/mcp_asker.h"
 #include "support/unit.h"
 
+#include <idem/mcp.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -225,6 +227,24 @@ static void greet(fault_alloc *fault, void *user) {
   free(self);
 }
 
+/* A client's conn is nobody's session: what servers ask of theirs is not asked there. */
+static void what_is_a_servers_to_ask_is_refused_on_a_clients_conn(void **state) {
+  (void)state;
+  for (unsigned modern = 0; modern < 2; modern++) {
+    mcp_asker *self = opened(NULL);
+    if (modern)
+      mcp_asker_be_modern(self);
+    else
+      mcp_asker_be_legacy(self, "2025-11-25");
+    mcp_asker_sent(self);
+    idem_conn *conn = idem_mcp_client_conn(self->client);
+    assert_non_null(conn);
+    assert_int_equal(idem_mcp_ping(conn, 0, NULL, NULL), IDEM_E_STATE);
+    assert_string_equal(mcp_asker_sent(self), "");
+    closed(self);
+  }
+}
+
 static void no_memory_at_any_step_leaves_nothing_behind(void **state) {
   (void)state;
   assert_true(fault_alloc_sweep(greet, NULL, 2000) > 10);
@@ -244,6 +264,7 @@ int main(void) {
       cmocka_unit_test(the_handshake_has_a_time_limit_and_is_never_cancelled),
       cmocka_unit_test(calls_before_the_handshake_are_refused),
       cmocka_unit_test(options_that_cannot_be_are_refused),
+      cmocka_unit_test(what_is_a_servers_to_ask_is_refused_on_a_clients_conn),
       cmocka_unit_test(no_memory_at_any_step_leaves_nothing_behind),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

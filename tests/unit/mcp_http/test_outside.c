@@ -121,6 +121,11 @@ static void a_task_of_another_is_none(void **state) {
   mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp", headers,
                              "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tasks/list\"}"),
                  "\"tasks\":[]");
+  char nobody[64]; /* has none to list */
+  mcp_web_hello(&web, "", nobody);
+  mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp", nobody,
+                             "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tasks/list\"}"),
+                 "-32601,\"message\":\"Method not found\",\"data\":{\"method\":\"tasks/list\"}");
   free(made);
   mcp_web_close(&web);
 }

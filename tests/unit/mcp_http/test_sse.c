@@ -320,6 +320,34 @@ static void posts_reach_the_stream_of_another_loop(void **state) {
   mcp_web_close(&in.first);
 }
 
+/* One loop takes posts faster than the other begins them: they would wait in between in any number. */
+static void posts_on_their_way_to_another_loop_have_a_bound(void **state) {
+  enum { BYTES = 3 << 20 };
+  static const char start[] = "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"";
+  (void)state;
+  two_loops in;
+  open_two_loops(&in);
+  char *body = malloc(BYTES + 1);
+  assert_non_null(body);
+  memset(body, ' ', BYTES);
+  memcpy(body, start, sizeof start - 1);
+  body[BYTES - 1] = '}';
+  body[BYTES] = '\0';
+  mcp_web_expect(mcp_web_ask(&in.second, "POST", in.target, "", body), "202 Accepted");
+  mcp_web_expect(mcp_web_ask(&in.second, "POST", in.target, "", body), "202 Accepted");
+  char *refusal = mcp_web_ask(&in.second, "POST", in.target, "", body);
+  assert_non_null(strstr(refusal, " 503 "));
+  mcp_web_expect(refusal, "\"id\":7,\"error\"");
+  mcp_web_settle(&in.stream);
+  mcp_web_expect(mcp_web_ask(&in.second, "POST", in.target, "", body), "202 Accepted");
+  mcp_web_settle(&in.stream);
+  assert_int_equal(mcp_web_times(&in.stream, "\"id\":7,\"result\""), 3);
+  free(body);
+  mcp_web_disconnect(&in.stream);
+  mcp_web_close(&in.second);
+  mcp_web_close(&in.first);
+}
+
 static void what_was_posted_to_a_loop_that_ends_leads_nowhere(void **state) {
   (void)state;
   two_loops in;
@@ -446,6 +474,7 @@ int main(void) {
       cmocka_unit_test(streams_are_checked_like_everything_else),
       cmocka_unit_test(streams_are_capped_and_end_when_nobody_posts),
       cmocka_unit_test(posts_reach_the_stream_of_another_loop),
+      cmocka_unit_test(posts_on_their_way_to_another_loop_have_a_bound),
       cmocka_unit_test(what_was_posted_to_a_loop_that_ends_leads_nowhere),
       cmocka_unit_test(the_embedder_says_who_asks),
       cmocka_unit_test(a_long_name_is_as_good_as_a_short_one),

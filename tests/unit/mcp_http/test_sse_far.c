@@ -1,10 +1,12 @@
 /* test_sse_far.c - what is posted at one process for a stream of 2024-11-05's transport at another, while the store that carries it is in
  * trouble. */
+#include "http/endpoint.h"
 #include "support/mcp_web.h"
 #include "support/unit.h"
 
 #include "mcp_server/server.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define LEASE_MS 10000u
@@ -110,11 +112,49 @@ static void a_post_that_waits_when_its_server_stops_may_arrive(void **state) {
   close_world(&in);
 }
 
+static uint64_t over(void *ctx) {
+  (void)ctx;
+  return UINT64_MAX;
+}
+static void on_late(void *user) { (void)user; }
+
+/* Its sender was told 202 by a process that cannot know: the stream says that it was not done. */
+static void a_post_that_the_stream_has_no_room_for_is_refused_there(void **state) {
+  enum { BYTES = 9 << 20 };
+  static const char start[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"";
+  world in;
+  mcp_web_conn stream;
+  char target[128];
+  (void)state;
+  open_world(&in);
+  mcp_web_connect(&in.one, &stream);
+  mcp_web_open_sse(&stream, "", target);
+  idem_pool *pool = in.one.endpoint->rpc->pool;
+  idem__pool_set_turns(pool, 1, over, on_late, NULL); /* none comes */
+  idem__pool_turn_over(pool, 1);
+  char *body = malloc(BYTES + 1);
+  assert_non_null(body);
+  memset(body, ' ', BYTES);
+  memcpy(body, start, sizeof start - 1);
+  body[BYTES - 1] = '}';
+  body[BYTES] = '\0';
+  mcp_web_expect(mcp_web_ask(&in.one, "POST", target, "", body), " 202 ");
+  free(body);
+  mcp_web_expect(mcp_web_ask(&in.other, "POST", target, "", PING), " 202 ");
+  mcp_web_deliver(&in.one);
+  mcp_web_settle(&stream);
+  assert_int_equal(mcp_web_times(&stream, "\"id\":77,\"error\":{\"code\":-32600"), 1);
+  assert_int_equal(mcp_web_times(&stream, "\"jsonrpc\""), 1);
+  mcp_web_disconnect(&stream);
+  close_world(&in);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_post_that_may_have_arrived_is_not_answered_with_its_id),
       cmocka_unit_test(a_post_that_was_not_sent_is_refused_with_its_id),
       cmocka_unit_test(a_post_that_waits_when_its_server_stops_may_arrive),
+      cmocka_unit_test(a_post_that_the_stream_has_no_room_for_is_refused_there),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

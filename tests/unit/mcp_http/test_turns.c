@@ -1,5 +1,6 @@
 /* test_turns.c - messages that came, or may begin, when their loop's turn is over: they have the next one, and are refused with
  * their id where there is none. */
+#include "http/conn.h"
 #include "http/endpoint.h"
 #include "rpc/rpc.h"
 #include "support/mcp_web.h"
@@ -134,6 +135,42 @@ static void a_batch_that_was_begun_keeps_its_status(void **state) {
   mcp_web_close(&web);
 }
 
+static idem__http_serving *first_serving(const mcp_web *web) {
+  return IDEM_CONTAINER(web->endpoint->rpc->active.next, idem__http_serving, link);
+}
+
+/* To send much and go would be a way around the limit of a client. */
+static void a_batch_stays_its_clients_who_has_gone(void **state) {
+  mcp_web web;
+  mcp_web_conn conn;
+  char session[64], all[256];
+  unsigned late;
+  uint32_t retry_s;
+  idem__limiter *limiter;
+  idem_alloc alloc = idem__alloc_or_default(NULL);
+  (void)state;
+  assert_int_equal(idem__limiter_new(&alloc, 4, 3600, 0, 1, &limiter), IDEM_OK);
+  mcp_web_open(&web, &(mcp_web_opts){.limiter = limiter});
+  mcp_web_session(mcp_web_ask(&web, "POST", "/mcp", "", HELLO), session); /* one */
+  snprintf(all, sizeof all, "%sAccept: application/json, text/event-stream\r\n", session);
+  idem_pool *pool = begin_turns(&web, &late);
+  mcp_web_connect(&web, &conn);
+  mcp_web_send(&conn, "POST", "/mcp", all,
+               "[" PING("2") "," PING("3") "," PING("4") "," PING("5") "," PING("6") "]");
+  assert_true(run_turn(pool)); /* two */
+  const idem__ip who = *idem__http_conn_client(conn.conn);
+  const idem__http_serving *serving = first_serving(&web);
+  char peer[64];
+  snprintf(peer, sizeof peer, "%s", idem_conn_peer(serving->conn));
+  mcp_web_disconnect(&conn);
+  assert_memory_equal(idem__conn_address(serving->conn), &who, sizeof who);
+  assert_string_equal(idem_conn_peer(serving->conn), peer);
+  run_all(pool);
+  assert_false(idem__limiter_take(limiter, &who, web.now_ms, &retry_s));
+  mcp_web_close(&web);
+  idem__limiter_free(limiter);
+}
+
 /* ------------------------------------------------------------------ 2024-11-05 */
 
 typedef struct world {
@@ -198,13 +235,54 @@ static void posts_that_wait_go_with_their_stream(void **state) {
   mcp_web_close(&in.web);
 }
 
+/* A ping of so many bytes. */
+static char *large(unsigned id, size_t bytes) {
+  char *text = malloc(bytes + 1);
+  assert_non_null(text);
+  int head = snprintf(text, bytes, "{\"jsonrpc\":\"2.0\",\"id\":%u,\"method\":\"ping\"", id);
+  memset(text + head, ' ', bytes - (size_t)head);
+  text[bytes - 1] = '}';
+  text[bytes] = '\0';
+  return text;
+}
+
+/* What waits is begun in its order, a message each turn, however much comes: past a bound it is refused as it comes. */
+static void past_a_bound_posts_to_a_stream_are_refused_with_their_id(void **state) {
+  world in;
+  char *first = large(1, (size_t)5 << 20), *second = large(2, (size_t)5 << 20);
+  (void)state;
+  open_stream(&in);
+  post(&in, first);
+  for (unsigned i = 0; i < 2; i++) {
+    char *answer = mcp_web_ask(&in.web, "POST", in.target, "", second);
+    assert_non_null(strstr(answer, " 503 "));
+    assert_non_null(strstr(answer, "\r\nRetry-After: 1\r\n"));
+    mcp_web_expect(answer, "\"id\":2,\"error\":{\"code\":-32600");
+  }
+  post(&in, PING("3")); /* there is room for it */
+  assert_int_equal(mcp_web_times(&in.stream, "\"jsonrpc\""), 0);
+  run_all(in.pool);
+  mcp_web_settle(&in.stream);
+  assert_int_equal(mcp_web_times(&in.stream, "\"jsonrpc\""), 2);
+  post(&in, second);
+  run_all(in.pool);
+  mcp_web_settle(&in.stream);
+  assert_int_equal(mcp_web_times(&in.stream, "\"id\":2,\"result\""), 1);
+  mcp_web_disconnect(&in.stream);
+  mcp_web_close(&in.web);
+  free(first);
+  free(second);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_has_its_session_waits_for_a_turn),
       cmocka_unit_test(a_batch_has_no_key_in_any_turn),
       cmocka_unit_test(a_batch_without_answers_ends_without_its_client),
       cmocka_unit_test(a_batch_that_was_begun_keeps_its_status),
+      cmocka_unit_test(a_batch_stays_its_clients_who_has_gone),
       cmocka_unit_test(posts_to_a_stream_wait_for_a_turn),
+      cmocka_unit_test(past_a_bound_posts_to_a_stream_are_refused_with_their_id),
       cmocka_unit_test(posts_that_wait_are_refused_when_the_server_goes),
       cmocka_unit_test(posts_that_wait_go_with_their_stream),
   };

@@ -65,7 +65,8 @@ static bool call_and_lose(mcp_web *web, const char *client, const char *session,
            id, *more ? "job" : "slow", more);
   snprintf(refusal, sizeof refusal,
            "{\"jsonrpc\":\"2.0\",\"id\":\"call-%u\",\"error\":{\"code\":-32600,\"message\":"
-           "\"Invalid Request\",\"data\":{\"reason\":\"too-many-in-flight\"}}}",
+           "\"Invalid Request: too many requests are in flight\",\"data\":{\"reason\":"
+           "\"too-many-in-flight\"}}}",
            id);
   size_t before = in_flight(web);
   char *answer = mcp_web_ask(web, "POST", "/mcp", lines, body);

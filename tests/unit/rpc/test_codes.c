@@ -1,7 +1,8 @@
 /* test_codes.c - what a code is: allowed, called, whose, how grave. */
+#include "rpc/rpc.h"
 #include "support/unit.h"
 
-#include <idem/rpc.h>
+#include <string.h>
 
 static void applications_raise_what_is_theirs(void **state) {
   (void)state;
@@ -50,12 +51,34 @@ static void codes_are_as_grave_as_their_line_in_the_log(void **state) {
   assert_int_equal(idem_code_severity(42), IDEM_LOG_DEBUG);
 }
 
+/* Clients show the message, and models read it. */
+static void each_refusal_names_its_cause_where_the_policy_wants_that(void **state) {
+  static const char start[] = "Invalid Request: ";
+  (void)state;
+  idem_policy plain = idem_policy_preset(IDEM_PROFILE_JSONRPC);
+  idem_policy lsp = idem_policy_preset(IDEM_PROFILE_LSP);
+  idem_policy mcp = idem_policy_preset(IDEM_PROFILE_MCP), own = mcp;
+  own.codes = IDEM_CODES_ERLMCP;
+  for (int i = IDEM__NOT_AN_OBJECT; i <= IDEM__UNAVAILABLE; i++) {
+    idem__reason reason = (idem__reason)i;
+    const char *said = idem__answer_invalid_request(&mcp, reason).message;
+    assert_non_null(said);
+    assert_memory_equal(said, start, sizeof start - 1);
+    assert_in_range(strlen(said), sizeof start, 256);
+    assert_null(idem__answer_invalid_request(&plain, reason).message);
+    assert_null(idem__answer_invalid_request(&lsp, reason).message);
+    assert_null(idem__answer_invalid_request(&own, reason).message);
+    assert_null(idem__answer_invalid_request(NULL, reason).message);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(applications_raise_what_is_theirs),
       cmocka_unit_test(codes_have_names),
       cmocka_unit_test(codes_belong_to_someone),
       cmocka_unit_test(codes_are_as_grave_as_their_line_in_the_log),
+      cmocka_unit_test(each_refusal_names_its_cause_where_the_policy_wants_that),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

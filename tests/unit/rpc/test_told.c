@@ -232,6 +232,12 @@ static void requests_and_notifications_are_debug(void **state) {
   expect(&self, NOTIFICATION("echo"), "DEBUG notification method=echo peer=test\n");
   expect(&self, NOTIFICATION("notifications/initialized"),
          "DEBUG notification method=notifications/initialized peer=test\n");
+  static const char cancel[] = "{\"jsonrpc\":\"2.0\",\"method\":\"$/cancelRequest\",\"params\":{"
+                               "\"id\":777}}";
+  fixture lsp;
+  open_fixture(&lsp, IDEM_PROFILE_LSP, IDEM_LOG_DEBUG);
+  expect(&lsp, cancel, "DEBUG notification method=$/cancelRequest peer=test\n");
+  close_fixture(&lsp);
   expect(&self, REQUEST("5", "own_code"),
          "DEBUG request id=5 method=own_code peer=test\n"
          "DEBUG a request was answered with an error id=5 method=own_code peer=test detail=code "
@@ -282,8 +288,10 @@ static void a_request_whose_conn_goes_is_told_of(void **state) {
   self.len = 0;
   idem_conn_free(self.conn);
   self.conn = NULL;
-  assert_non_null(
-      strstr(self.lines, "INFO  nobody waits id=3 method=keep peer=test detail=after 250 ms\n"));
+  assert_string_equal(
+      self.lines,
+      "INFO  a request was cancelled id=3 method=keep peer=test detail=its peer has gone\n"
+      "INFO  nobody waits id=3 method=keep peer=test detail=after 250 ms\n");
   close_fixture(&self);
 }
 
