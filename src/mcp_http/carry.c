@@ -65,7 +65,21 @@ static idem_status write_cancel(idem_buf *name, const idem__http_session *sessio
   return status == IDEM_OK ? idem_buf_puts(name, "}") : status;
 }
 
-/* Acknowledged when it was told; an id that is longer than news may be is refused. */
+/* Where too many lie there already it was told all the same. */
+static void on_left(const idem__store_answer *answer, void *user) {
+  bool full = answer->status == IDEM_E_LIMIT || answer->status == IDEM_E_NOMEM;
+  idem__serving_confirmed(full ? &(idem__store_answer){.status = IDEM_OK} : answer, user);
+}
+
+/* For whoever cannot hear it now. */
+static void leave_cancel(idem__mcp_serving *serving, const idem_buf *name) {
+  void *awaited = idem__serving_await(serving);
+  idem__letter letter = {
+      .session = serving->session->id, .text = name->data + LEAD, .len = name->len - LEAD};
+  if (awaited) idem__letter_leave(serving->endpoint, &letter, on_left, awaited);
+}
+
+/* Acknowledged when it was told, and lies there; an id that is longer than news may be is refused. */
 void idem__carry_cancel(idem__mcp_serving *serving, const idem__id *id) {
   const idem__http_session *session = serving->session;
   idem_buf name;
@@ -81,6 +95,7 @@ void idem__carry_cancel(idem__mcp_serving *serving, const idem__id *id) {
                        .user = awaited};
   serving->unavailable |= !awaited;
   if (awaited) idem__store_submit(session->table->store, serving->endpoint->queue, &op, NULL);
+  if (awaited) leave_cancel(serving, &name);
   idem_buf_deinit(&name);
 }
 
@@ -275,15 +290,19 @@ static void hear_cancel(idem__http_session *session, const char *text, size_t le
   yyjson_doc_free(doc);
 }
 
+void idem__carry_hear(idem__session_table *table, const char *id, const char *text, size_t len) {
+  idem__http_session *session = find(table, id);
+  if (!session) return;
+  hear_cancel(session, text, len);
+  idem__http_session_unref(session);
+}
+
 void idem__carry_on_news(const idem__store_change *change, void *user) {
   bool carried =
       change->event == IDEM__STORE_WAS_TOLD && change->name_len > LEAD && change->name[0] == MARK;
   if (!carried) return;
   const char *text = change->name + LEAD;
   size_t len = change->name_len - LEAD;
-  bool heard = hear_stream(user, change->name + 1, text, len);
-  idem__http_session *session = heard ? NULL : find(user, change->name + 1);
-  if (!session) return;
-  hear_cancel(session, text, len);
-  idem__http_session_unref(session);
+  if (!hear_stream(user, change->name + 1, text, len))
+    idem__carry_hear(user, change->name + 1, text, len);
 }

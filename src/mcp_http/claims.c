@@ -118,8 +118,13 @@ idem_status idem__post_write_ids(idem__http_session *session, const idem__sessio
   idem__writer writer = idem__writer_on(out);
   idem__write_array(&writer);
   idem__in_flight_lock(session);
-  for (const idem__claim *at = post->claims; at; at = at->next)
-    idem__id_key_write(&writer, at->key, at->len);
+  for (const idem__claim *at = post->claims; at; at = at->next) {
+    const idem__id *id = idem__conn_owed_id(post->conn, at->key, at->len);
+    if (id)
+      idem__write_raw(&writer, id->raw, id->raw_len);
+    else
+      idem__id_key_write(&writer, at->key, at->len);
+  }
   idem__in_flight_unlock(session);
   idem__write_array_end(&writer);
   return writer.status;

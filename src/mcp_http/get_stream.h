@@ -49,8 +49,15 @@ typedef struct idem__get_stream {
   bool over;                     /* nobody does: what comes to it is kept already */
   idem__stream_owner owner;
 } idem__get_stream;
+/* What is to be shown. */
+typedef struct idem__get_stream_place {
+  idem__http_session *session; /* its count is the stream's from now on */
+  uint64_t stream;
+  uint32_t after;
+  bool over; /* all that comes to it is kept already */
+} idem__get_stream_place;
 void idem__get_stream_open(idem__mcp_endpoint *endpoint, idem_http_exchange *exchange,
-                           idem__http_session *session, uint64_t stream, uint32_t after);
+                           const idem__get_stream_place *place);
 /* Sends what its session has kept for it. */
 void idem__get_stream_flush(idem__get_stream *stream);
 void idem__get_streams_flush(idem__mcp_endpoint *endpoint);

@@ -8,6 +8,8 @@
 #define IDEM__LETTER_LEAD                                                                          \
   (IDEM__LETTER_NODE + IDEM__SESSION_ID) /* a session's are taken in the order they came */
 #define IDEM__LETTER_NAME (IDEM__LETTER_LEAD + 16)
+#define IDEM__LETTER_FOR_ALL "000000" /* in place of a node's, none of which has it */
+#define IDEM__LETTERS_FOR_ALL 1000u
 #define IDEM__LETTER_MS 60000u /* one that nobody takes lies there for so long */
 
 #endif

@@ -257,6 +257,29 @@ static void look_at_page(looking *self) {
   idem__store_submit(table->store, self->endpoint->queue, &op, NULL);
 }
 
+/* They were told all the same: here they lie for who could not hear. Nobody removes them. */
+static bool hear_one(const idem__store_item *item, void *user) {
+  idem__mcp_endpoint *endpoint = user;
+  if (item->name_len == IDEM__LETTER_NAME)
+    idem__carry_hear(endpoint->table, item->name + IDEM__LETTER_NODE, item->bytes, item->len);
+  return true;
+}
+
+static void hear_what_was_told(idem__mcp_endpoint *endpoint) {
+  idem__session_table *table = endpoint->table;
+  unsigned aways = atomic_load(&table->opts.server->node.aways);
+  if (endpoint->heard == aways) return;
+  endpoint->heard = aways;
+  idem__store_op op = {.verb = IDEM__STORE_LIST,
+                       .space = IDEM__STORE_LETTERS,
+                       .group = IDEM__LETTER_FOR_ALL,
+                       .limit = IDEM__LETTERS_FOR_ALL,
+                       .now_ms = atomic_load(&table->now_ms),
+                       .each = hear_one,
+                       .user = endpoint};
+  idem__store_submit(table->store, endpoint->queue, &op, NULL);
+}
+
 static void look_for_more(idem__mcp_endpoint *endpoint) {
   if (!idem__node_number(endpoint->table->opts.server)) return;
   looking *self = idem__calloc(&endpoint->alloc, sizeof *self);
@@ -277,4 +300,5 @@ void idem__letters_look(idem__mcp_endpoint *endpoint) {
     go_on(self, endpoint);
   }
   look_for_more(endpoint);
+  hear_what_was_told(endpoint);
 }

@@ -7,7 +7,9 @@
 #include <string.h>
 
 #define LETTERS_MAX 10000u
+#define FOR_ALL_MS 20000u /* whose connection is away for longer does not hear of it */
 
+/* 0 is nobody's number: it is for all. */
 static void put(idem__mcp_endpoint *endpoint, const idem__letter *letter, idem__store_done done,
                 void *user) {
   idem__session_table *table = endpoint->table;
@@ -26,8 +28,9 @@ static void put(idem__mcp_endpoint *endpoint, const idem__letter *letter, idem__
                        .group = group,
                        .expect = IDEM__STORE_ABSENT,
                        .lead = IDEM__LETTER_LEAD,
-                       .ttl_ms = IDEM__LETTER_MS,
+                       .ttl_ms = letter->node ? IDEM__LETTER_MS : FOR_ALL_MS,
                        .limit = LETTERS_MAX,
+                       .group_limit = letter->node ? 0 : IDEM__LETTERS_FOR_ALL,
                        .now_ms = atomic_load(&table->now_ms),
                        .done = done,
                        .user = user};
@@ -112,4 +115,11 @@ void idem__letter_send(idem__mcp_endpoint *endpoint, const idem__letter *letter,
     put(endpoint, letter, done, user);
   else
     ask_first(endpoint, letter, id, done, user);
+}
+
+void idem__letter_leave(idem__mcp_endpoint *endpoint, const idem__letter *letter,
+                        idem__store_done done, void *user) {
+  idem__letter for_all = *letter;
+  for_all.node = 0;
+  put(endpoint, &for_all, done, user);
 }

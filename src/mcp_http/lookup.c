@@ -21,6 +21,7 @@ typedef struct lookup {
   idem__stream_owner owner;
   struct claiming *claiming; /* its session is being told that it listens here; NULL: it is not */
   bool missed;               /* the node where it did before is dead */
+  bool over;                 /* the log has the last event of its stream */
   char principal[IDEM__PRINCIPAL];
 } lookup;
 
@@ -119,7 +120,10 @@ static void open_stream(lookup *one) {
   one->session = NULL;
   if (copy.missed) idem__http_session_ref(session);
   end_lookup(one);
-  idem__get_stream_open(copy.endpoint, copy.exchange, session, copy.stream, copy.after);
+  idem__get_stream_open(
+      copy.endpoint, copy.exchange,
+      &(idem__get_stream_place){
+          .session = session, .stream = copy.stream, .after = copy.after, .over = copy.over});
   if (!copy.missed) return;
   idem__http_session_remind(session);
   idem__http_session_unref(session);
@@ -152,6 +156,7 @@ static void begin_stream(lookup *one) {
 /* Who takes a stream up on which nobody will say anything must not wait for it. */
 static void on_owner_known(idem__owner_end end, void *user) {
   lookup *one = user;
+  one->over = end == IDEM__OWNER_ENDED;
   if (end == IDEM__OWNER_LOST)
     refuse_lookup(one, 400, "unavailable"); /* there is no such stream any more */
   else if (end == IDEM__OWNER_UNKNOWN)

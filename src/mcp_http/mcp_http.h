@@ -247,7 +247,7 @@ idem__session_post *idem__claim_holder(const idem__http_session *session, const 
 void idem__claim_add(idem__http_session *session, idem__session_post *post, const char *key,
                      size_t len);
 /* Without it: a POST of this process still answers on that stream; its events have this stream from now on; the ids that it is
- * to answer, as a JSON array. */
+ * to answer, as they were spelled, as a JSON array; on its own thread. */
 bool idem__post_streams(idem__http_session *session, uint64_t stream);
 void idem__post_set_stream(idem__http_session *session, idem__session_post *post, uint64_t stream);
 idem_status idem__post_write_ids(idem__http_session *session, const idem__session_post *post,
@@ -363,6 +363,9 @@ void idem__carry_on_news(const idem__store_change *change, void *user);
 /* Asks the process that answers on a stream whether it still does; where it does not it says so in the log (owner.c). */
 void idem__carry_ask_stream(idem__mcp_endpoint *endpoint, const idem__http_session *session,
                             uint64_t stream);
+/* What news carried, and lies there for who could not hear it. */
+void idem__carry_hear(idem__session_table *table, const char *session, const char *text,
+                      size_t len);
 /* What a letter to this process says, on the endpoint's thread. */
 typedef enum idem__carry_open_end {
   IDEM__CARRY_OPENED,
@@ -383,6 +386,10 @@ typedef struct idem__letter {
  * it was not sent; else nobody knows. */
 void idem__letter_send(idem__mcp_endpoint *endpoint, const idem__letter *letter,
                        idem__store_done done, void *user);
+/* One for all, beside the news of it: who could not hear that reads it when the store is back. `node` is not looked at; nobody
+ * asks first whether anybody lives. */
+void idem__letter_leave(idem__mcp_endpoint *endpoint, const idem__letter *letter,
+                        idem__store_done done, void *user);
 /* letter_take.c: a watcher of letters. */
 void idem__letters_on_change(const idem__store_change *change, void *user);
 /* Of one nobody may have been told, and of another the store did not say enough: takes what is there. */
@@ -473,6 +480,7 @@ struct idem__mcp_endpoint {
   idem__store_queue *queue; /* what is asked of its sessions' store */
   unsigned orphans;         /* as the table said when we last looked */
   unsigned looks;           /* of its node at the others, when it last looked around itself */
+  unsigned heard;           /* of `aways`, after which it has read what was told meanwhile */
   unsigned losses, aways;   /* of its store, after which it has looked for sessions: see lost.c */
   bool looks_for_lost;
   idem_list streams;

@@ -47,10 +47,25 @@ void idem__stream_owner_forget(idem__stream_owner *owner) {
 
 /* ---------------------------------------------------------------- its last event */
 
-static void write_error(idem__writer *writer, yyjson_val *id, const char *reason) {
+/* The next scalar of an array that was read as JSON, as it is spelled there; false: that was the last. */
+static bool next_id(idem__view *rest, idem__view *id) {
+  const char *at = rest->at, *end = at + rest->len;
+  while (at < end && strchr("[, ", *at)) at++;
+  id->at = at;
+  bool string = at < end && *at == '"';
+  for (at += string; at < end && !strchr(string ? "\"" : ",] ", *at); at++)
+    if (string && *at == '\\') at++;
+  at += string;
+  id->len = at < end ? (size_t)(at - id->at) : 0;
+  *rest = (idem__view){at, at < end ? (size_t)(end - at) : 0};
+  return id->len != 0;
+}
+
+static void write_error(idem__writer *writer, idem__view id, const char *reason) {
   idem__write_object(writer);
   idem__write_member_text(writer, "jsonrpc", "2.0");
-  idem__write_member_value(writer, "id", id);
+  idem__write_key(writer, "id");
+  idem__write_raw(writer, id.at, id.len);
   idem__write_key(writer, "error");
   idem__write_object(writer);
   idem__write_member_int(writer, "code", IDEM_RPC_INTERNAL_ERROR);
@@ -73,10 +88,9 @@ static idem_status write_end(const idem__stream_owner *owner, idem_buf *out) {
   idem__event_head head = {.stream = owner->stream, .last = 1};
   idem_status status = doc ? idem_buf_put(out, &head, sizeof head) : IDEM_E_NOMEM;
   idem__writer writer = idem__writer_on(out);
-  yyjson_arr_iter iter;
-  yyjson_arr_iter_init(yyjson_doc_get_root(doc), &iter);
+  idem__view rest = {ids->data + 1, doc ? ids->len - 1 : 0}, id;
   if (batch) idem__write_array(&writer);
-  for (yyjson_val *id; (id = yyjson_arr_iter_next(&iter));)
+  while (next_id(&rest, &id))
     write_error(&writer, id, is_ours(owner) ? "answer-not-kept" : "process-ended");
   if (batch) idem__write_array_end(&writer);
   yyjson_doc_free(doc);

@@ -241,7 +241,9 @@ void idem__get_streams_flush(idem__mcp_endpoint *endpoint) {
 }
 
 void idem__get_stream_open(idem__mcp_endpoint *endpoint, idem_http_exchange *exchange,
-                           idem__http_session *session, uint64_t stream, uint32_t after) {
+                           const idem__get_stream_place *place) {
+  idem__http_session *session = place->session;
+  uint64_t stream = place->stream;
   idem__get_stream *open = idem__calloc(&endpoint->alloc, sizeof *open);
   if (!open) {
     idem__http_session_unref(session);
@@ -253,7 +255,8 @@ void idem__get_stream_open(idem__mcp_endpoint *endpoint, idem_http_exchange *exc
   open->exchange = exchange;
   open->session = session;
   open->stream = stream;
-  open->after = after;
+  open->after = place->after;
+  open->over = place->over;
   idem__session_reading *reading = &open->reading;
   *reading = (idem__session_reading){.session = session, .queue = endpoint->queue};
   reading->stream = stream;

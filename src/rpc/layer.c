@@ -102,6 +102,11 @@ bool idem__conn_owes(idem_conn *conn, const idem__id *id) {
   return idem__owed_find(conn, id) != NULL;
 }
 
+const idem__id *idem__conn_owed_id(const idem_conn *conn, const char *key, size_t len) {
+  const idem__owed *owed = idem_map_get(&conn->owed, key, len);
+  return owed && owed->request ? &owed->request->id : NULL;
+}
+
 bool idem__conn_gathers(const idem_conn *conn) { return !idem_list_empty(&conn->batches); }
 
 uint64_t idem__conn_now_ms(const idem_conn *conn) { return idem__conn_clock_ms(conn); }

@@ -316,6 +316,8 @@ bool idem__call_pending(const idem_conn *conn, uint64_t id);
 
 /* The peer's answer owed under this id is still missing. */
 bool idem__conn_owes(idem_conn *conn, const idem__id *id);
+/* ... by the key of an id, as it was spelled; NULL: it is not, or only with its array. */
+const idem__id *idem__conn_owed_id(const idem_conn *conn, const char *key, size_t len);
 /* What it owes is an array of answers. */
 bool idem__conn_gathers(const idem_conn *conn);
 /* As if the peer had sent a cancellation on this conn; false: it owes no such id. */

@@ -4,7 +4,6 @@
 
 #include "mcp_server/server.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +11,8 @@
 #define SUBSCRIBE                                                                                  \
   "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"resources/subscribe\",\"params\":{\"uri\":\"" URI    \
   "\"}}"
+#define SLOW                                                                                       \
+  "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\",\"params\":{\"name\":\"slow\"}}"
 #define INITIALIZED "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}"
 #define HELLO                                                                                      \
   "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{\"protocolVersion\":"       \
@@ -84,15 +85,11 @@ static void a_session_that_was_ended_meanwhile_ends(void **state) {
   world in;
   kept_call call = {0};
   mcp_web_conn asks;
-  char headers[128];
   (void)state;
   open_world(&in);
   kept_call_at(&in.one, &call);
   mcp_web_connect(&in.one, &asks);
-  snprintf(headers, sizeof headers, "%s", in.session);
-  mcp_web_send(
-      &asks, "POST", "/mcp", headers,
-      "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\",\"params\":{\"name\":\"slow\"}}");
+  mcp_web_send(&asks, "POST", "/mcp", in.session, SLOW);
   assert_non_null(call.request);
   cut(&in);
   delete_there(&in);
@@ -107,6 +104,32 @@ static void a_session_that_was_ended_meanwhile_ends(void **state) {
   assert_int_equal(mcp_web_times(&asks, "outcome-unknown"), 1);
   mcp_web_disconnect(&asks);
   close_world(&in);
+}
+
+static void a_cancellation_that_was_sent_meanwhile_arrives(void **state) {
+  (void)state;
+  for (int hears = 0; hears < 2; hears++) {
+    world in;
+    kept_call call = {0};
+    mcp_web_conn asks;
+    open_world(&in);
+    kept_call_at(&in.one, &call);
+    mcp_web_connect(&in.one, &asks);
+    mcp_web_send(&asks, "POST", "/mcp", in.session, SLOW);
+    if (!hears) cut(&in);
+    mcp_web_expect(mcp_web_ask(&in.other, "POST", "/mcp", in.session,
+                               "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\","
+                               "\"params\":{\"requestId\":7}}"),
+                   "202");
+    mcp_web_settle(&asks);
+    assert_int_equal(call.cancelled, hears);
+    come_back(&in);
+    mcp_web_settle(&asks);
+    assert_int_equal(call.cancelled, 1);
+    assert_int_equal(mcp_web_times(&asks, "\"id\":7"), 0);
+    mcp_web_disconnect(&asks);
+    close_world(&in);
+  }
 }
 
 /* Nobody noticed that something was not told. */
@@ -197,6 +220,7 @@ static void lists_that_changed_meanwhile_are_told(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_session_that_was_ended_meanwhile_ends),
+      cmocka_unit_test(a_cancellation_that_was_sent_meanwhile_arrives),
       cmocka_unit_test(a_stream_of_a_session_that_is_gone_ends_when_it_is_looked_at),
       cmocka_unit_test(resources_that_changed_meanwhile_are_told),
       cmocka_unit_test(lists_that_changed_meanwhile_are_told),

@@ -1,6 +1,6 @@
 /* test_nodes.c - two servers that share a store, of which one answers later: what one has for the other, and whose session
  * it is, waits for the store. Peer and server are ended at every step of it. */
-#include "support/mcp_web.h"
+#include "kept_call.h"
 #include "support/unit.h"
 
 #include "mcp_server/server.h"
@@ -193,6 +193,90 @@ static void stop_waiting(world *in, mcp_web_conn *conn) {
   later_store_hold(in->other.later, false);
   mcp_web_disconnect(conn);
   close_world(in);
+}
+
+/* The last event that came. */
+static void read_place(const mcp_web_conn *asks, char place[64]) {
+  const char *at = NULL;
+  for (const char *next = asks->output; (next = strstr(next, "\nid: ")); next++) at = next;
+  assert_non_null(at);
+  snprintf(place, 64, "%.*s", (int)strcspn(at + 5, "\n"), at + 5);
+}
+
+/* A call of that id at `one` whose stream has begun. */
+static void begin_stream(world *in, mcp_web_conn *asks, kept_call *call, const char *id) {
+  char body[160];
+  kept_call_at(&in->one, call);
+  snprintf(
+      body, sizeof body,
+      "{\"jsonrpc\":\"2.0\",\"id\":%s,\"method\":\"tools/call\",\"params\":{\"name\":\"slow\"}}",
+      id);
+  mcp_web_connect(&in->one, asks);
+  mcp_web_send(asks, "POST", "/mcp", in->session, body);
+  assert_non_null(call->request);
+  idem_mcp_log(call->request, IDEM_MCP_INFO, NULL, "begun");
+  mcp_web_settle(asks);
+}
+
+static void die(const world *in) {
+  idem__store_op op = {.verb = IDEM__STORE_REMOVE,
+                       .space = IDEM__STORE_NODES,
+                       .name = in->one.own.server->node.id,
+                       .name_len = IDEM__NODE_ID,
+                       .expect = IDEM__STORE_ANY};
+  assert_int_equal(idem__store_ask(in->store, &op, NULL).status, IDEM_OK);
+}
+
+static void who_hears_that_a_process_ended_hears_its_id_as_it_was_sent(void **state) {
+  static const char *const ids[] = {
+      "7",     "1.0",         "1e2",       "-0",           "12345678901234567890123",
+      "\"é\"", "\"\\u00e9\"", "\"a\\/b\"", "\"a, \\\"]\"", "\"\""};
+  (void)state;
+  for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+    world in;
+    mcp_web_conn asks, conn;
+    kept_call call = {0};
+    char place[64], headers[160], expected[96];
+    open_world(&in);
+    begin_stream(&in, &asks, &call, ids[i]);
+    read_place(&asks, place);
+    die(&in);
+    snprintf(headers, sizeof headers, "%sLast-Event-ID: %s\r\n", in.session, place);
+    mcp_web_connect(&in.other, &conn);
+    mcp_web_send(&conn, "GET", "/mcp", headers, NULL);
+    mcp_web_settle(&conn);
+    snprintf(expected, sizeof expected, "\"id\":%s,\"error\"", ids[i]);
+    if (mcp_web_times(&conn, expected) != 1) fail_msg("no %s in: %s", expected, conn.output);
+    assert_int_equal(mcp_web_times(&conn, "process-ended"), 1);
+    idem_request_drop(call.request);
+    mcp_web_disconnect(&conn);
+    mcp_web_disconnect(&asks);
+    close_world(&in);
+  }
+}
+
+static void who_comes_back_behind_the_last_event_does_not_wait(void **state) {
+  world in;
+  mcp_web_conn asks, conn;
+  kept_call call = {0};
+  char place[64], headers[160];
+  (void)state;
+  open_world(&in);
+  begin_stream(&in, &asks, &call, "7");
+  idem_tool_text(call.request, "done", 4);
+  mcp_web_settle(&asks);
+  assert_int_equal(mcp_web_times(&asks, "\"id\":7,\"result\""), 1);
+  read_place(&asks, place);
+  snprintf(headers, sizeof headers, "%sLast-Event-ID: %s\r\n", in.session, place);
+  mcp_web_connect(&in.other, &conn);
+  mcp_web_send(&conn, "GET", "/mcp", headers, NULL);
+  mcp_web_settle(&conn);
+  assert_non_null(strstr(conn.output, "text/event-stream"));
+  assert_int_equal(mcp_web_times(&conn, "\"id\":7"), 0);
+  assert_true(idem_list_empty(&in.other.endpoint->streams));
+  mcp_web_disconnect(&conn);
+  mcp_web_disconnect(&asks);
+  close_world(&in);
 }
 
 /* Somebody else wakes the server while the log is read, each time. */
@@ -452,6 +536,8 @@ int main(void) {
       cmocka_unit_test(an_answer_for_a_dead_node_may_end_at_every_step),
       cmocka_unit_test(a_message_for_a_dead_node_may_end_at_every_step),
       cmocka_unit_test(an_answer_for_a_living_node_may_end_at_every_step),
+      cmocka_unit_test(who_hears_that_a_process_ended_hears_its_id_as_it_was_sent),
+      cmocka_unit_test(who_comes_back_behind_the_last_event_does_not_wait),
       cmocka_unit_test(who_waits_for_a_node_that_died_is_told_whatever_wakes_the_server),
       cmocka_unit_test(a_node_of_which_nobody_knows_costs_the_store_little),
       cmocka_unit_test(who_comes_from_a_node_that_died_is_told_when_its_lease_is_over),
