@@ -9,13 +9,13 @@
 //   {do: "event", op, t, event, step, echo}                                progress on the way; `event` is its id or null
 //   {do: "resume", op, t, after}                                           a stream is taken up again behind an event
 //   {do: "opened" | "ended", session, t}                                   a session was acknowledged; it was given up by its client, or its own stream ended
-//   {do: "gone", session, t}                                               it was answered with 404
+//   {do: "gone", session, t, reason?}                                      it was answered with 404
 //   {do: "fault", t, until?, what, node?, store?, away?, stalls?}          what was done: to one node, which may stand still, or to the store, which may be away
 //                                                                          for more than a second
 // The witness is what the tool wrote itself, a line for each run: {call, token, node}.
 
 // Refusals after which the same key may be asked with again; all others are for good.
-const PASSING = new Set(["unavailable", "process-ended", "busy", "too-many-keys", "stopping", "rate-limited"]);
+const PASSING = new Set(["unavailable", "process-ended", "busy", "too-many-keys", "stopping", "rate-limited", "owner-gone"]);
 export const isPassing = ({ status, reason }) => PASSING.has(reason) || status === 429 || status === 503;
 export const isUnknown = ({ reason }) => reason === "outcome-unknown";
 
@@ -57,10 +57,10 @@ function attemptsOf(history, found) {
   return attempts;
 }
 
-// What was acknowledged is answered on its stream, unless that has ended before its client gave up.
-function isForgotten({ end, accepted, session }, ended) {
+// What was acknowledged is answered on its stream, unless that has ended between the question and when its client gave up.
+function isForgotten({ t, end, accepted, session }, ended) {
   const over = ended.get(session);
-  return accepted && (!end || (end.do === "cut" && !(over >= accepted.t && over <= end.t)));
+  return accepted && (!end || (end.do === "cut" && !(over >= t && over <= end.t)));
 }
 
 function checkEnds(attempts, history, found) {
@@ -169,12 +169,19 @@ function checkStreamEnd(one, runs, faults, found) {
 
 // ---------------------------------------------------------------------------- sessions
 
-function checkSessions(history, found) {
+// A node that could not renew its lease was taken for dead by the others, who refuse what is meant for its streams until it is heard of again.
+const DEAD_MS = 5000; // after what kept it from that
+function isMistaken({ t, reason }, faults) {
+  return reason === "owner-gone" && faults.some((fault) => (fault.away || fault.stalls) && overlaps(fault, t - DEAD_MS, t));
+}
+
+function checkSessions(history, faults, found) {
   const open = new Set();
-  for (const { do: what, session } of history) {
+  for (const record of history) {
+    const { do: what, session } = record;
     if (what === "opened") open.add(session);
     if (what === "ended") open.delete(session);
-    if (what === "gone" && open.delete(session)) found.add("session-lost", session, "was opened, and is not known any more");
+    if (what === "gone" && open.delete(session) && !isMistaken(record, faults)) found.add("session-lost", session, "was opened, and is not known any more");
   }
 }
 
@@ -197,7 +204,7 @@ export function check(history, witness) {
     if (asked[0].key) checkFinal(call, asked, found);
     for (const one of asked) checkEvents(one, faults, found), checkStreamEnd(one, runs, faults, found);
   }
-  checkSessions(history, found);
+  checkSessions(history, faults, found);
   return { violations: found.violations, counts: { ...count(attempts, runs, history), "events missed or doubled without the store": found.apart.violations.length } };
 }
 

@@ -85,13 +85,14 @@ good("a stream that was taken up at a node that stands still", () => [
 good("a session that its client ended is gone", () => [[at({ do: "opened", session: "s" }), at({ do: "ended", session: "s" }), at({ do: "gone", session: "s" })]]);
 good("a post that was acknowledged is answered on its stream", () => [[post(1, "a"), accepted(1), answer(1, "a", "T"), ended()], [ran("a", "T")]]);
 good("a post that was acknowledged, and its stream has ended", () => [[post(1, "a"), accepted(1), ended(), cut(1)]]);
+good("a post whose stream ends while it is on its way", () => [[post(1, "a"), ended(), accepted(1), cut(1)]]);
 good("a post that nobody acknowledged", () => [[post(1, "a"), cut(1)]]);
 good("a post of which nobody knew whether it arrived is answered after all", () => [[post(1, "a"), cut(1), answer(1, "a", "T")], [ran("a", "T")]]);
 
 wrong("forgotten", "a post that was acknowledged gets nothing", () => [[post(1, "a"), accepted(1)]]);
 wrong("forgotten", "its stream is closed long after", () => [[post(1, "a"), accepted(1), ended()]]);
 wrong("forgotten", "its client gives up, and its stream is there", () => [[post(1, "a"), accepted(1), cut(1)]]);
-wrong("forgotten", "the stream had ended before, and it was acknowledged nevertheless", () => [[ended(), post(1, "a"), accepted(1), cut(1)]]);
+wrong("forgotten", "its stream had ended before it was asked", () => [[ended(), post(1, "a"), accepted(1), cut(1)]]);
 wrong("answered-twice", "refused, and answered on the stream", () => [[post(1, "a"), refused(1, "unavailable"), answer(1, "a", "T")], [ran("a", "T")]]);
 wrong("answered-twice", "answered once more on the stream", () => [[post(1, "a"), accepted(1), answer(1, "a", "T"), answer(1, "a", "T")], [ran("a", "T")]]);
 wrong("answered-twice", "an answer behind a cut, where there is no stream of its own", () => [[invoke(1, "a"), cut(1), answer(1, "a", "T")], [ran("a", "T")]]);
@@ -148,6 +149,12 @@ wrong("stream-lost", "its node lived, and the stream ended in silence", () => [
   [ran("a", "T")],
 ]);
 wrong("session-lost", "a session that was acknowledged is not known", () => [[at({ do: "opened", session: "s" }), at({ do: "gone", session: "s" })]]);
+good("a node that the store kept from renewing its lease is taken for dead for a moment", () => [
+  [at({ do: "opened", session: "s" }), at({ do: "fault", what: "Redis killed", store: true, away: true }), at({ do: "gone", session: "s", reason: "owner-gone" })],
+]);
+wrong("session-lost", "a node is taken for dead, and nothing was in its way", () => [
+  [at({ do: "opened", session: "s" }), at({ do: "fault", what: "cut", store: true }), at({ do: "gone", session: "s", reason: "owner-gone" })],
+]);
 test("no store explains a request without an end, or another's", () => {
   for (const kind of ["unanswered", "unsettled", "answered-twice", "foreign-id", "foreign-answer", "foreign-event", "unasked", "invented", "refused-wrongly"]) assert(!LOSSES.has(kind), kind);
 });

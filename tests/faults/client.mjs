@@ -3,7 +3,7 @@
 import http from "node:http";
 import { Chance } from "./chance.mjs";
 import { isPassing } from "./checker.mjs";
-import { History } from "./history.mjs";
+import { History, now } from "./history.mjs";
 import { sleep } from "./processes.mjs";
 import { LEGACY, OLDEST, exchange, headersOf, modernMeta } from "./talk.mjs";
 
@@ -11,6 +11,7 @@ export const STEPS = 4; // of the tool `steps`
 const RESUME_MS = 4000; // a stream that says nothing for so long has no owner any more
 const FOLLOW_MS = 15000;
 const ANSWER_MS = 20000; // what was acknowledged is answered by then, or its stream has ended
+const ENDING_MS = 2000; // until a stream whose node has died is over
 const DOUBT_MS = 1000; // for an answer to a post of which nobody knows whether it arrived
 const TRIES = 6;
 
@@ -306,11 +307,12 @@ export class OldestClient extends Client {
     const end = await first(ANSWER_MS, answer, stream.over);
     return end ?? this.judge(op, { cut: stream.isOver ? "its stream ended" : "silent" });
   }
-  // Its stream has ended, or does in a moment.
+  // Its stream has ended, or does in a moment; else the node that has it was taken for dead, and its client connects again.
   async unknown(stream, op, result) {
-    await first(ANSWER_MS, stream.over);
+    const t = now(), reason = JSON.parse(result.text).error?.data?.reason;
+    await first(ENDING_MS, stream.over);
     if (stream.isOver) return this.judge(op, { cut: "its stream ended" });
-    this.history.add({ do: "gone", session: stream.session });
+    this.history.add({ do: "gone", session: stream.session, reason, t });
     stream.handle.cut("not known any more");
     return this.judge(op, result);
   }
