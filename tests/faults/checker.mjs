@@ -57,10 +57,10 @@ function attemptsOf(history, found) {
   return attempts;
 }
 
-// What was acknowledged is answered on its stream, unless that has ended before its client gave up.
-function isForgotten({ end, accepted, session }, ended) {
+// What was acknowledged is answered on its stream, unless that has ended since it was sent and before its client gave up.
+function isForgotten({ t, end, accepted, session }, ended) {
   const over = ended.get(session);
-  return accepted && (!end || (end.do === "cut" && !(over >= accepted.t && over <= end.t)));
+  return accepted && (!end || (end.do === "cut" && !(over >= t && over <= end.t)));
 }
 
 function checkEnds(attempts, history, found) {

@@ -85,6 +85,7 @@ good("a stream that was taken up at a node that stands still", () => [
 good("a session that its client ended is gone", () => [[at({ do: "opened", session: "s" }), at({ do: "ended", session: "s" }), at({ do: "gone", session: "s" })]]);
 good("a post that was acknowledged is answered on its stream", () => [[post(1, "a"), accepted(1), answer(1, "a", "T"), ended()], [ran("a", "T")]]);
 good("a post that was acknowledged, and its stream has ended", () => [[post(1, "a"), accepted(1), ended(), cut(1)]]);
+good("a post that was acknowledged while its stream ended", () => [[post(1, "a"), ended(), accepted(1), cut(1)]]);
 good("a post that nobody acknowledged", () => [[post(1, "a"), cut(1)]]);
 good("a post of which nobody knew whether it arrived is answered after all", () => [[post(1, "a"), cut(1), answer(1, "a", "T")], [ran("a", "T")]]);
 
