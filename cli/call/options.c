@@ -114,9 +114,10 @@ static bool set_key(call_options *self, const char *value) {
 
 static bool set_repeat(call_options *self, const char *value) {
   const char *key = self->key;
-  bool good = set_key(self, value);
+  bool good = set_key(self, value) && strlen(value) <= 32;
   self->key = key;
   self->repeat = value;
+  self->why = "a store's name has 1 to 32 visible ASCII characters, without \" and \\";
   return good;
 }
 

@@ -165,6 +165,12 @@ static void warn_of_key(call_session *self) {
 
 static void call_tool(call_session *self) {
   if (stops_here(self)) return;
+  if (self->options->repeat && !idem_mcp_client_keys(self->client)) {
+    call_say(
+        "the server does not say that it knows keys: the tool would run again, so it was not sent");
+    session_end(self, CALL_OUTCOME_UNKNOWN);
+    return;
+  }
   warn_of_key(self);
   idem_mcp_call_opts opts = {.on_progress = on_progress,
                              .task = self->needs_task,

@@ -249,9 +249,15 @@ static bool names_sampling(yyjson_val *data) {
   return named;
 }
 
+/* A store's name is the server's own word, and who copies the line gives it to a shell. */
+static bool is_plain_word(const char *word) {
+  static const char letters[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ._-";
+  return word && *word && *word != '-' && !word[strspn(word, letters)];
+}
+
 void trouble_put_again(text *line, const char *key, const char *store) {
-  text_printf(line, "--key %s", key);
-  if (store && *store) text_printf(line, " --repeat %s", store);
+  text_printf(line, is_plain_word(key) ? "--key %s" : "--key '%s'", key);
+  if (is_plain_word(store)) text_printf(line, " --repeat %s", store);
 }
 
 /* The key is what the caller has in hand to find out. */
@@ -263,7 +269,7 @@ static void put_key(const char *key, unsigned repeats, const char *store) {
   line.len = 0;
   text_puts(&line, "the same with ");
   trouble_put_again(&line, key, store);
-  text_puts(&line, " finds out, and runs nothing twice");
+  text_puts(&line, is_plain_word(store) ? " finds out, and runs nothing twice" : " finds out");
   if (store) trouble_row("try", line.data, line.len, 700);
   text_free(&line);
 }

@@ -196,7 +196,13 @@ static void make_sieves(void) {
 static const interpreter *interpreter_of(const word_template *word) {
   size_t len;
   const char *text = config_beginning(word, &len);
-  if (word->count != 1 || !len || *text == '-') return NULL;
+  if (word->count != 1 || !len) return NULL;
+  if (*text == '-') { /* a flag may name one: --entrypoint=/bin/sh */
+    const char *equals = memchr(text, '=', len);
+    if (!equals) return NULL;
+    len -= (size_t)(equals + 1 - text);
+    text = equals + 1;
+  }
   len = config_base_name(&text, len);
   if (!len) return NULL;
   pthread_once(&sieves_once, make_sieves);

@@ -402,7 +402,8 @@ typedef struct idem_mcp_call_opts {
   const char *key;
   /* Where this was called before with `key`, as idem_mcp_client_keys said there: the call is a repetition from the first, and a server
    * that keeps its keys elsewhere, or has lost them, says that the outcome is unknown instead of running it again. For who was
-   * ended, or gave up, and asks later. INVAL: without `key`, or no such name. NULL: this client calls it for the first time. */
+   * ended, or gave up, and asks later. INVAL: without `key`, or no such name. NULL, "": it is called for the first
+   * time. A server that knows no keys runs it all the same: see idem_mcp_client_keys. */
   const char *key_store;
   bool no_key;          /* none, and it is not repeated */
   bool fresh;           /* lists and resources: ask, whatever is cached */

@@ -60,7 +60,8 @@ typedef struct idem_serve_opts {
 
 /* Whether a store can be named so, as `idem_serve_opts.store`, as far as it can be known without opening it: its words, its
  * file's folder, the file or variable of its password. INVAL: it is no such URL. SYS: something is not there. `why`, of `size`
- * bytes, says what, as the log does at the start; of a URL that is none it shows nothing, since a password may be in it. */
+ * bytes, says what, as the log does at the start; of a URL that is none it shows nothing, since a password may be in it. Not of a file that this
+ * process has open as its store: to look at it would take its locks away. */
 IDEM_API idem_status idem_check_store(const char *store, char *why, size_t size);
 
 /* Serves on `loop`. URLs: "stdio:" "stdio+lsp:" (descriptors 0 and 1 of this process),

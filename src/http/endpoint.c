@@ -160,8 +160,10 @@ static void on_output(idem_conn *conn, void *user) {
 /* Where there was no memory to keep whose it is, nothing more of it is begun. */
 static bool admit_left(idem__http_serving *serving) {
   const idem__http_left *left = serving->left;
-  return left && idem__limiter_take(serving->rpc->opts.limiter, &left->client, left->now_ms,
-                                    &serving->retry_s);
+  if (!left) return false;
+  uint64_t now_ms = idem__conn_clock(serving->conn) / 1000000u;
+  if (now_ms < left->now_ms) now_ms = left->now_ms; /* there is no clock */
+  return idem__limiter_take(serving->rpc->opts.limiter, &left->client, now_ms, &serving->retry_s);
 }
 
 static bool on_admit(idem_conn *conn, void *user) {

@@ -52,15 +52,16 @@ static idem__mcp_once *attach(idem__mcp_call *call) {
 
 idem_status idem__mcp_once_own(idem__mcp_call *call, const idem__mcp_ask *ask) {
   size_t store_len = ask->key_store ? strlen(ask->key_store) : 0;
-  if (!ask->key) return ask->key_store ? IDEM_E_INVAL : IDEM_OK;
+  if (!ask->key) return store_len ? IDEM_E_INVAL : IDEM_OK;
   if (!idem__once_is_key(ask->key, ask->key_len)) return IDEM_E_INVAL;
-  if (ask->key_store && !is_store_id(ask->key_store, store_len)) return IDEM_E_INVAL;
+  if (store_len && !is_store_id(ask->key_store, store_len)) return IDEM_E_INVAL;
   idem__mcp_once *once = attach(call);
   if (!once) return IDEM_E_NOMEM;
   memcpy(once->key, ask->key, ask->key_len);
   if (store_len) memcpy(once->store, ask->key_store, store_len);
   once->own = true;
   once->begun = store_len > 0; /* what was sent before may have reached that server */
+  call->was_sent = once->begun;
   return IDEM_OK;
 }
 

@@ -94,8 +94,8 @@ void idem__carry_cancel(idem__mcp_serving *serving, const idem__id *id) {
                        .done = idem__serving_confirmed,
                        .user = awaited};
   serving->unavailable |= !awaited;
+  if (awaited) leave_cancel(serving, &name); /* first: who cannot hear looks when it can */
   if (awaited) idem__store_submit(session->table->store, serving->endpoint->queue, &op, NULL);
-  if (awaited) leave_cancel(serving, &name);
   idem_buf_deinit(&name);
 }
 
@@ -160,10 +160,14 @@ idem_status idem__carry_sse_write(idem_buf *out, const idem__sse_message *messag
                                   : writer.status;
 }
 
+/* What is no JSON, or has numbers that no double holds, is not for want of memory, and would never be read. */
 static yyjson_doc *read_json(const idem_alloc *alloc, const char *text, size_t len,
-                             yyjson_read_flag flags) {
+                             yyjson_read_flag flags, bool *no_memory) {
   yyjson_alc alc = idem__json_alc(alloc);
-  return yyjson_read_opts((char *)(uintptr_t)text, len, flags, &alc, NULL);
+  yyjson_read_err error = {.code = YYJSON_READ_SUCCESS};
+  yyjson_doc *doc = yyjson_read_opts((char *)(uintptr_t)text, len, flags, &alc, &error);
+  *no_memory = !doc && error.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION;
+  return doc;
 }
 
 /* What the token said that it came with; NULL: there was none, or no memory. */
@@ -175,9 +179,9 @@ static idem__grant *read_grant(const idem_alloc *alloc, yyjson_val *from) {
   idem_buf_init(&text, alloc, MESSAGE_BYTES);
   idem__writer writer = idem__writer_on(&text);
   idem__write_value(&writer, claims);
-  bool written = claims && writer.status == IDEM_OK;
+  bool written = claims && writer.status == IDEM_OK, no_memory;
   yyjson_doc *doc =
-      written ? read_json(alloc, text.data, text.len, YYJSON_READ_NUMBER_AS_RAW) : NULL;
+      written ? read_json(alloc, text.data, text.len, YYJSON_READ_NUMBER_AS_RAW, &no_memory) : NULL;
   idem_buf_deinit(&text);
   if (!doc || !principal || !scope) {
     yyjson_doc_free(doc);
@@ -225,11 +229,12 @@ static idem__carry_open_end open_message(idem__mcp_endpoint *endpoint, const cha
                                          const char *text, size_t len) {
   const char *line = memchr(text, '\n', len);
   size_t head = line ? (size_t)(line - text) : 0;
-  yyjson_doc *doc = read_json(&endpoint->alloc, text, head, YYJSON_READ_NUMBER_AS_RAW);
+  bool no_memory;
+  yyjson_doc *doc = read_json(&endpoint->alloc, text, head, YYJSON_READ_NUMBER_AS_RAW, &no_memory);
   yyjson_val *root = yyjson_doc_get_root(doc), *grant = yyjson_obj_get(root, "grant");
   yyjson_val *key = yyjson_obj_get(root, "key");
   const char *principal = yyjson_get_str(yyjson_obj_get(root, "principal"));
-  idem__carry_open_end came = IDEM__CARRY_STRANGE;
+  idem__carry_open_end came = no_memory ? IDEM__CARRY_AGAIN : IDEM__CARRY_STRANGE;
   if (principal) {
     idem__sse_message message = {
         .session = session,
@@ -256,12 +261,14 @@ static idem__http_session *find(idem__session_table *table, const char *id) {
   return session;
 }
 
-/* We wrote it, so what cannot be read is for want of memory. */
 static idem__carry_open_end open_answer(idem__mcp_endpoint *endpoint, const char *id,
                                         const char *text, size_t len) {
   idem__http_session *session = find(endpoint->table, id);
-  yyjson_doc *doc = session ? read_json(&endpoint->alloc, text, len, 0) : NULL;
-  idem_status status = session ? IDEM_E_NOMEM : IDEM_E_NOTFOUND;
+  bool no_memory = false;
+  yyjson_doc *doc =
+      session ? read_json(&endpoint->alloc, text, len, YYJSON_READ_BIGNUM_AS_RAW, &no_memory)
+              : NULL;
+  idem_status status = no_memory ? IDEM_E_NOMEM : IDEM_E_NOTFOUND;
   int64_t number;
   if (doc && idem__json_get_int(yyjson_obj_get(yyjson_doc_get_root(doc), "id"), &number))
     status = idem__carried_answer(session, (uint64_t)number, text, len);
@@ -280,7 +287,9 @@ idem__carry_open_end idem__carry_open(idem__mcp_endpoint *endpoint, const char *
 
 static void hear_cancel(idem__http_session *session, const char *text, size_t len) {
   static const char lead[] = "{\"cancel\":";
-  yyjson_doc *doc = read_json(&session->table->alloc, text, len, YYJSON_READ_BIGNUM_AS_RAW);
+  bool no_memory;
+  yyjson_doc *doc =
+      read_json(&session->table->alloc, text, len, YYJSON_READ_BIGNUM_AS_RAW, &no_memory);
   yyjson_val *cancel = yyjson_obj_get(yyjson_doc_get_root(doc), "cancel");
   if (cancel && len > sizeof lead) {
     idem__id id;

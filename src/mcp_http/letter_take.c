@@ -1,5 +1,5 @@
 /* letter_take.c - letters for this process: who hears of one reads it, opens it and removes it. Its name is given once and nobody
- * else takes it, so it is in hand from the reading until it certainly is removed, or its life is over: one in hand is not taken again, and
+ * else takes it, so it is in hand from the reading until it certainly is removed, or, unread, its life is over: one in hand is not taken again, and
  * is opened once whatever the store says of its removal, or does not say. What it did not say is asked again when the nodes were
  * looked at, at once where the store was away. See docs/internals/mcp_http.md. */
 #include "letter.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define TEXT_BYTES ((size_t)1 << 30) /* a store has less room */
-#define IN_HAND_MAX 16384u           /* more are left there until the next look */
+#define IN_HAND_MAX 4096u            /* more are left there until the next look */
 #define PAGE 256u
 
 typedef struct taking {
@@ -61,7 +61,7 @@ static void put_back(taking *self) {
 
 /* The store did not say. */
 static void wait(taking *self) {
-  if (idem__server_wall_ms(self->table->opts.server) >= self->ends_ms) {
+  if (!self->opened && idem__server_wall_ms(self->table->opts.server) >= self->ends_ms) {
     end(self);
     return;
   }
@@ -97,6 +97,15 @@ static bool is_behind(const taking *self) {
     if (!earlier->opened && memcmp(earlier->name, self->name, IDEM__LETTER_LEAD) == 0) return true;
   }
   return false;
+}
+
+/* It stays behind an earlier one of its session that could not be read, or had no room. */
+static bool stands_back(taking *self) {
+  idem__session_table_lock(self->table);
+  bool behind = is_behind(self);
+  if (behind) put_back(self);
+  idem__session_table_unlock(self->table);
+  return behind;
 }
 
 /* ----------------------------------------------------------- reading, removing */
@@ -154,6 +163,7 @@ static void on_read(const idem__store_answer *answer, void *user) {
     end(self);
     return;
   }
+  if (stands_back(self)) return;
   idem_buf_init(&text, &self->table->alloc, TEXT_BYTES); /* which outlives it */
   bool read =
       answer->status == IDEM_OK && idem_buf_put(&text, answer->bytes, answer->len) == IDEM_OK;
@@ -171,11 +181,7 @@ static void go_on(taking *self, idem__mcp_endpoint *endpoint) {
     remove_it(self);
     return;
   }
-  idem__session_table_lock(self->table);
-  bool behind = is_behind(self);
-  if (behind) put_back(self);
-  idem__session_table_unlock(self->table);
-  if (behind) return;
+  if (stands_back(self)) return;
   idem__store_op op = op_for(self, IDEM__STORE_GET, on_read);
   idem__store_submit(self->table->store, endpoint->queue, &op, NULL);
 }
@@ -265,6 +271,14 @@ static bool hear_one(const idem__store_item *item, void *user) {
   return true;
 }
 
+/* Not heard: with the next look, which is soon. */
+static void on_heard(const idem__store_answer *answer, void *user) {
+  idem__mcp_endpoint *endpoint = user;
+  if (answer->status == IDEM_OK || answer->status == IDEM_E_CLOSED) return;
+  endpoint->heard--;
+  atomic_store(&endpoint->table->opts.server->node.look, true);
+}
+
 static void hear_what_was_told(idem__mcp_endpoint *endpoint) {
   idem__session_table *table = endpoint->table;
   unsigned aways = atomic_load(&table->opts.server->node.aways);
@@ -276,6 +290,7 @@ static void hear_what_was_told(idem__mcp_endpoint *endpoint) {
                        .limit = IDEM__LETTERS_FOR_ALL,
                        .now_ms = atomic_load(&table->now_ms),
                        .each = hear_one,
+                       .done = on_heard,
                        .user = endpoint};
   idem__store_submit(table->store, endpoint->queue, &op, NULL);
 }

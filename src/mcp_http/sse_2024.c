@@ -364,6 +364,10 @@ static bool put_off(line *open, carried *message) {
 
 static void say_refusal(line *open, const carried *message) {
   if (!open->exchange) return;
+  if (idem__http_conn_queued(idem__http_exchange_conn(open->exchange)) > WAITING_BYTES) {
+    end_line(open); /* who reads nothing hears no refusals either */
+    return;
+  }
   put_event(open, "message", message->text, message->len);
   idem__http_conn_notify(idem__http_exchange_conn(open->exchange));
 }

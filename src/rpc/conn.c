@@ -130,9 +130,12 @@ static void part(idem_conn *conn, idem_request *request) {
   pool->parting = NULL;
 }
 
+/* Who guards it decides afterwards whether it goes on. */
 static void tell_gone(idem_request *request) {
   if (request->id.kind == IDEM__ID_ABSENT) return;
-  idem_request_log(request, NULL, IDEM_LOG_INFO, "a request was cancelled", "its peer has gone");
+  idem_request_log(request, &request->conn->pool->gone, IDEM_LOG_INFO,
+                   request->guard ? "the peer of a request has gone" : "a request was cancelled",
+                   request->guard ? "it may go on for its key" : "its peer has gone");
 }
 
 static void forget_requests(idem_conn *conn, idem_list *list) {

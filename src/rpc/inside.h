@@ -84,6 +84,7 @@ struct idem_pool {
   /* A request that is being told that its conn goes, and that conn, whose log it may still write to. */
   const idem_request *parting;
   idem_conn *parting_conn;
+  idem_log_bucket gone;  /* of requests whose peers have gone, and their conns with them */
   uint64_t turn_ns;      /* how long a turn is; 0: there are none */
   uint64_t turn_ends_ns; /* 0: it has not begun */
   idem_list late;        /* who waits for another turn */

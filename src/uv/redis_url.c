@@ -56,8 +56,11 @@ static bool read_secret(const char *path, char *secret, size_t size, char *why, 
 static bool read_variable(const char *name, char *secret, size_t size, char *why, size_t why_size) {
   const char *value = getenv(name);
   bool fine = value && copy(secret, size, value, strlen(value));
+  bool plain = !name[strspn(
+      name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")]; /* else it may be the password itself */
   if (!fine)
-    snprintf(why, why_size, "the variable of password_env is not set, or too long: %s", name);
+    snprintf(why, why_size, "the variable of password_env is not set, or too long%s%s",
+             plain ? ": " : "", plain ? name : "");
   return fine;
 }
 

@@ -240,6 +240,7 @@ static int shown_of(const char *url, idem_status status) {
 }
 
 idem_status idem_check_store(const char *store, char *why, size_t size) {
+  if (!store) store = "memory:";
   opened self = {.only_checked = true};
   idem_status status = open_store(store, &self);
   int shown = shown_of(store, status);
