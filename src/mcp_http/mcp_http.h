@@ -364,8 +364,7 @@ void idem__carry_on_news(const idem__store_change *change, void *user);
 void idem__carry_ask_stream(idem__mcp_endpoint *endpoint, const idem__http_session *session,
                             uint64_t stream);
 /* What news carried, and lies there for who could not hear it. */
-void idem__carry_hear(idem__session_table *table, const char *session, const char *text,
-                      size_t len);
+void idem__carry_hear(idem__session_table *table, const char *id, const char *text, size_t len);
 /* What a letter to this process says, on the endpoint's thread. */
 typedef enum idem__carry_open_end {
   IDEM__CARRY_OPENED,
