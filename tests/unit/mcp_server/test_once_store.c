@@ -257,7 +257,7 @@ static void a_key_that_the_store_was_never_asked_for_is_in_no_doubt(void **state
 /* False: there were not so many steps to go. */
 static bool leave_after(unsigned steps) {
   node self;
-  mcp_peer guest;
+  mcp_peer caller;
   open_node(&self, later(in_memory()), run_keep);
   idem_tool slow = {.name = "slow",
                     .fn = run_keep,
@@ -265,15 +265,15 @@ static bool leave_after(unsigned steps) {
                     .once = IDEM_ONCE_KEY,
                     .task = IDEM_TASK_OPTIONAL};
   assert_int_equal(idem_server_add_tool(self.server, &slow, NULL, 0), IDEM_OK);
-  mcp_peer_open(&guest, self.server, "2025-11-25");
+  mcp_peer_open(&caller, self.server, "2025-11-25");
   pump(&self);
-  assert_string_equal(mcp_peer_ask(&guest, "tools/call", TASK), "");
+  assert_string_equal(mcp_peer_ask(&caller, "tools/call", TASK), "");
   bool so_many = true;
   for (unsigned i = 0; i < steps && so_many; i++) {
     so_many = later_store_pump(self.store);
     idem__store_queue_run(self.server->own_worker->store_queue);
   }
-  mcp_peer_close(&guest);
+  mcp_peer_close(&caller);
   pump(&self);
   unsigned before = self.tool.runs;
   assert_true(before <= 1);
