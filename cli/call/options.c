@@ -103,22 +103,23 @@ static bool set_profile(call_options *self, const char *value) {
 }
 
 /* Nothing in it needs an escape in JSON. */
-static bool set_key(call_options *self, const char *value) {
+static bool is_plain(const char *value, size_t most) {
   size_t len = strlen(value);
-  self->why = "a key has 1 to 255 visible ASCII characters, without \" and \\";
   for (size_t i = 0; i < len; i++)
     if (value[i] < '!' || value[i] > '~' || value[i] == '"' || value[i] == '\\') return false;
+  return len > 0 && len <= most;
+}
+
+static bool set_key(call_options *self, const char *value) {
+  self->why = "a key has 1 to 255 visible ASCII characters, without \" and \\";
   self->key = value;
-  return len > 0 && len <= 255;
+  return is_plain(value, 255);
 }
 
 static bool set_repeat(call_options *self, const char *value) {
-  const char *key = self->key;
-  bool good = set_key(self, value) && strlen(value) <= 32;
-  self->key = key;
-  self->repeat = value;
   self->why = "a store's name has 1 to 32 visible ASCII characters, without \" and \\";
-  return good;
+  self->repeat = value;
+  return is_plain(value, 32);
 }
 
 static bool set_revision(call_options *self, const char *value) {
